@@ -10,9 +10,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from mtwrappers.cli.commands import described
-from mtwrappers.cli.console import UsageError, result_file, say, unreadable, warn
-from mtwrappers.common.extras import import_extra
-from mtwrappers.common.plural import format_count
+from mtwrappers.cli.console import REFERENCE, UsageError, result_file, say, unreadable, warn
+from mtwrappers.common.counts import format_count
 from mtwrappers.evaluation import (
     Curves,
     IncomparableError,
@@ -25,14 +24,13 @@ from mtwrappers.evaluation import (
 )
 from mtwrappers.evaluation.claims import read_claim
 from mtwrappers.evaluation.method_scores import TableFormat
+from mtwrappers.evaluation.plot import check_image_suffix
 from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.statistics import CONFIDENCE
 
 # From fewer episodes, an interval may be too wide to distinguish methods that differ by 0.2: by
 # Wilson's half-width, 1.96**2 * (0.25 / 0.1**2 - 1).
 _ENOUGH = 93
-# The prefix of results that come with the package.
-_REFERENCE = "reference:"
 
 
 @described
@@ -68,7 +66,7 @@ def run(
     if plot is not None and not differences:
         raise UsageError(
             f"--plot draws differences between policies, and all results are of {min(policies)}; "
-            f"add {_REFERENCE}experts or another policy's results, or use --curve"
+            f"add {REFERENCE}experts or another policy's results, or use --curve"
         )
     try:
         scored = scores(policies, force=force)
@@ -100,12 +98,10 @@ def _check_suffix(option: str, path: Path | None) -> None:
     """Raises `UsageError` for a file of no image format, before anything is printed."""
     if path is None or path.suffix == "" or (option == "--curve" and path.suffix == ".csv"):
         return
-    canvas = import_extra("matplotlib.backend_bases", "cli").FigureCanvasBase
-    if path.suffix[1:].lower() not in canvas.get_supported_filetypes():
-        raise UsageError(
-            f"{option} {path}: expected a file with the suffix of an image, such as .png, .pdf or "
-            f".svg, got {path.suffix}"
-        )
+    try:
+        check_image_suffix(path, option)
+    except ValueError as exc:
+        raise UsageError(str(exc)) from None
 
 
 def _write_curves(path: Path, drawn: Curves, with_tasks: bool, say_so: bool) -> None:
@@ -130,9 +126,9 @@ def _group_methods(
     for label, result in results.items():
         name = names[label]
         if result.reference is not None:
-            name = f"{_REFERENCE}{name}"
+            name = f"{REFERENCE}{name}"
             while name in user_names:
-                name = f"{_REFERENCE}{name}"
+                name = f"{REFERENCE}{name}"
         methods.setdefault(name, {})[label] = result
     return methods
 
@@ -185,10 +181,10 @@ def read_all(arguments: Sequence[str]) -> dict[str, EvaluationResult]:
 def _read(argument: str, like: EvaluationResult | None) -> dict[str, EvaluationResult]:
     """The results of one argument; of a method, only those with ``like``'s protocol."""
     try:
-        if not argument.startswith(_REFERENCE):
+        if not argument.startswith(REFERENCE):
             path = result_file(argument)
             return {str(path): read_claim(path)}
-        name = argument.removeprefix(_REFERENCE)
+        name = argument.removeprefix(REFERENCE)
         results = reference(name, like if _is_method(argument) else None)
     except VerificationError as error:
         raise UsageError(f"{argument}: {error}") from None
@@ -197,16 +193,16 @@ def _read(argument: str, like: EvaluationResult | None) -> dict[str, EvaluationR
     except OSError as error:
         if _has_reference(argument):
             raise UsageError(
-                f"there is no file {argument}; did you mean {_REFERENCE}{argument}?"
+                f"there is no file {argument}; did you mean {REFERENCE}{argument}?"
             ) from None
         raise unreadable(error, ", or reference:NAME") from None
     protocols = {result.protocol for result in results.values()}
     if _is_method(argument) and like is None and len(protocols) > 1:
         raise UsageError(
             f"{argument} has results by {len(protocols)} protocols: name one, such as "
-            f"{_REFERENCE}{min(results)}, or pass a result of your own as well"
+            f"{REFERENCE}{min(results)}, or pass a result of your own as well"
         )
-    return {f"{_REFERENCE}{label}": result for label, result in results.items()}
+    return {f"{REFERENCE}{label}": result for label, result in results.items()}
 
 
 def _has_reference(name: str) -> bool:
@@ -220,4 +216,4 @@ def _has_reference(name: str) -> bool:
 
 def _is_method(argument: str) -> bool:
     """Whether an argument names a method, not one of its results."""
-    return argument.startswith(_REFERENCE) and "/" not in argument
+    return argument.startswith(REFERENCE) and "/" not in argument

@@ -10,8 +10,8 @@ from cyclopts import Parameter
 from mtwrappers.cli.commands import Count, described
 from mtwrappers.cli.console import UsageError, result_file, say
 from mtwrappers.cli.main import raise_on_ctrl_c
+from mtwrappers.common.counts import format_count
 from mtwrappers.common.errors import full_message
-from mtwrappers.common.plural import format_count
 from mtwrappers.evaluation import EvidenceError, VerificationError
 from mtwrappers.export.datasets import SIZE, Dataset, Frames, LeRobotDataset, MinariDataset
 from mtwrappers.export.replay import export

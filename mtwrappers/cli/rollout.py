@@ -32,10 +32,10 @@ from mtwrappers.cli.main import raise_on_ctrl_c
 from mtwrappers.cli.scripted import POLICIES, ScriptedPolicy
 from mtwrappers.cli.user_code import UserPolicy, load_policy, named_errors
 from mtwrappers.common.cores import cores
+from mtwrappers.common.counts import format_count
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.errors import full_message
 from mtwrappers.common.extras import import_extra
-from mtwrappers.common.plural import format_count
 from mtwrappers.common.registration import EPISODE_STEPS, TABLE
 from mtwrappers.evaluation import (
     Description,

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from mtwrappers.cli.commands import Share, Workers, described
-from mtwrappers.cli.console import UsageError, result_file, say, unreadable
+from mtwrappers.cli.console import REFERENCE, UsageError, result_file, say, unreadable
 from mtwrappers.cli.main import raise_on_ctrl_c
 from mtwrappers.common.cores import cores
 from mtwrappers.evaluation import EvidenceError, Verification, VerificationError, verify
@@ -35,6 +35,11 @@ def run(
     """
     all_classes()  # imports what an interruption would leave half imported
     raise_on_ctrl_c()
+    if result.startswith(REFERENCE):
+        raise UsageError(
+            f"{result} has no actions in an installation; verify its folder in a clone of the "
+            f"repository, such as benchmarks/reference/{result.removeprefix(REFERENCE)}"
+        )
     path, start = result_file(result), time.perf_counter()
     try:
         num_workers = cores() if workers is None else workers

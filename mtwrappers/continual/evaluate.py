@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, Unpack
 import gymnasium
 from gymnasium.vector import VectorWrapper
 
+from mtwrappers.common.arguments import explains_arguments
 from mtwrappers.common.checks import (
     check_callable,
     check_flag,
@@ -23,6 +24,7 @@ from mtwrappers.common.checks import (
     not_negative,
     positive,
 )
+from mtwrappers.common.errors import short
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.continual.stream import PhasedStream, TaskStream, VectorTaskStream
 from mtwrappers.evaluation.evaluating import evaluate
@@ -30,11 +32,21 @@ from mtwrappers.evaluation.evidence import numbered_evidence
 from mtwrappers.evaluation.remake import make_held, phase_label
 from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.vector.contract import MetaVectorEnv
-from mtwrappers.vector.make import Execution, ExecutorOptions, make_executor
+from mtwrappers.vector.make import EXECUTOR_OPTIONS, Execution, ExecutorOptions, make_executor
 
 # ``learn(steps)`` trains for a number of further agent steps, and returns the policy.
 Learn: TypeAlias = Callable[[int], Any]
 MakeEnv: TypeAlias = Callable[[], Any]
+# The arguments of a `PhaseEvaluator` that functions here pass on.
+_SETTINGS = (
+    *("episodes_per_phase", "phases", "seed", "evidence", "resume", "progress"),
+    *sorted(EXECUTOR_OPTIONS),
+)
+# The way out if a learner is something else, such as a policy.
+_LEARNER = (
+    "make_learner(env) must return a function learn(steps), which trains in env for that many "
+    "steps and returns the policy"
+)
 
 
 class PhaseEvaluator:
@@ -175,6 +187,7 @@ class PhaseEvaluator:
         self._envs.close()
 
 
+@explains_arguments(_SETTINGS)
 def continual_evaluate(
     make_learner: Callable[[Any], Learn],
     make: MakeEnv,
@@ -241,6 +254,7 @@ def continual_evaluate(
         return _train(make_learner, train_in or make, evaluations_per_phase, evaluator)
 
 
+@explains_arguments(_SETTINGS)
 def single_task_baselines(
     make_learner: Callable[[Any], Learn],
     make: MakeEnv,
@@ -353,7 +367,7 @@ def _train_through_phases(
         reached = [end for end in ends if 0 <= steps - end < steps_at_once]
         evaluator(policy, reached[0] if reached else steps)
 
-    score(learn(0))
+    score(_begin_learning(learn))
     for phase, (begin, end) in enumerate(itertools.pairwise((0, *ends))):
         for k in range(1, per_phase + 1):
             remaining = begin + round((end - begin) * k / per_phase) - stream.stream_steps
@@ -362,12 +376,46 @@ def _train_through_phases(
         points = [result.description.training_steps or 0 for result in evaluator.results]
         if not any(begin < step <= end for step in points):
             raise ValueError(
-                f"phase {phase}, from step {begin} to {end}, has no score, because the learner was "
-                f"at the steps {points[-3:]} when it returned its policies: let the length of its "
-                f"rollouts, over all environments, divide the {end - begin} steps of the phase, or "
-                "ask for so many evaluations_per_phase that one of them is inside; a training loop "
-                "of your own can call a PhaseEvaluator in each phase"
+                f"phase {phase}, from step {begin} to {end}, has no score: "
+                f"{_describe_missed_phase(points, begin, end)}"
             )
+
+
+def _begin_learning(learn: Learn) -> Any:
+    """The policy before training; an error of something else than a learner gets a note.
+
+    Raises:
+        TypeError: If it is no policy.
+    """
+    try:
+        policy = learn(0)
+    except Exception as exc:
+        exc.add_note(f"in learn(0): {_LEARNER}")
+        raise
+    if not callable(policy) and not callable(getattr(policy, "get_actions", None)):
+        raise TypeError(f"learn(0) must return a policy, got {short(policy)}: {_LEARNER}")
+    return policy
+
+
+def _describe_missed_phase(points: Sequence[int], begin: int, end: int) -> str:
+    """The reason why a phase has no score, and the way out.
+
+    Args:
+        points: The steps at which the learner was evaluated.
+        begin: The step at which the phase begins.
+        end: The step at which it ends.
+    """
+    if points[-1] <= begin:
+        return (
+            f"the learner was only at step {points[-1]} when learn(steps) returned for the last "
+            "time, and must take at least `steps` steps in its environment"
+        )
+    return (
+        f"learn(steps) returned at the steps {points[-3:]}, none of which is in the phase. Let the "
+        f"learner collect rollouts whose steps, over all environments, divide {end - begin}; or, "
+        "if a rollout is shorter than the phase, pass more evaluations_per_phase; or call a "
+        "PhaseEvaluator in your own training loop"
+    )
 
 
 def _check_phases(phases: Sequence[int] | None, num_phases: int) -> list[int]:

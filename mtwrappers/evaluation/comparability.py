@@ -201,9 +201,8 @@ def _compare_measurements(runs: Sequence[Run]) -> str:
         return reason
     if reason := _first_difference(results, _list_rules([labelled.result for labelled in results])):
         return reason
-    for task in sorted({task for run in runs for task in run.result.tasks}):
-        if not all(task in run.result.tasks for run in runs):
-            return f"only some of them have the task {task}"
+    if reason := _find_missing_task(runs):
+        return reason
     settings = comparable_settings([labelled.result.origin for labelled in results])
     unknown = [
         labelled.label
@@ -213,6 +212,19 @@ def _compare_measurements(runs: Sequence[Run]) -> str:
     if unknown and len(unknown) < len(results):  # else all were made by hand
         return f"{unknown[0]} does not say where it was measured, as others do"
     return _first_difference(results, [named_settings or {} for named_settings in settings])
+
+
+def _find_missing_task(runs: Sequence[Run]) -> str:
+    """The reason if a task is not in all runs, or ``""``."""
+    for task in sorted({task for run in runs for task in run.result.tasks}):
+        lacking = [run.label for run in runs if task not in run.result.tasks]
+        having = [run.label for run in runs if task in run.result.tasks]
+        if lacking:
+            return (
+                f"{lacking[0]} does not have the task {task}, as {having[0]} does: evaluate it "
+                "too, or leave the task out of the others with evaluate(..., tasks=[...])"
+            )
+    return ""
 
 
 def _compare_protocols(results: Sequence[LabelledResult]) -> str:

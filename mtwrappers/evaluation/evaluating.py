@@ -266,7 +266,7 @@ def run_evaluation(
     """
     inner = _check_envs(envs, design, protocol)
     actor = PolicyActor(policy, envs)
-    _check_adapting(policy, design)
+    actor.check_adapting(design)
     _check_observers(observers)
     _check_evidence(evidence, resume)
     bar = ProgressBar(progress)
@@ -276,11 +276,11 @@ def run_evaluation(
             stack.callback(observer.close)
         stack.enter_context(undisturbed(envs))
         plan = plan_episodes(envs, design)
-        fields = _describe_evaluation(policy, envs, plan, protocol)
+        fields = _describe_evaluation(actor.action_chunk, envs, plan, protocol)
         episodes: dict[Any, Episode] = {}
         writer = None
         if evidence is not None:
-            header = _make_header(policy, fields, command)
+            header = _make_header(actor.policy_id, fields, command)
             check_replayable(fields["environments"], plan)
             finished = _read_finished(evidence, header, plan) if resume else []
             writer = EvidenceWriter(evidence, header, plan.episodes, finished)
@@ -311,13 +311,12 @@ def run_evaluation(
 
 
 def _describe_evaluation(
-    policy: Any, envs: Any, plan: Plan, protocol: Protocol | None
+    action_chunk: int | None, envs: Any, plan: Plan, protocol: Protocol | None
 ) -> dict[str, Any]:
     """The fields of a result that are known before its first episode."""
     design = plan.design
     if design.tasks is not None:  # in the order of the plan
         design = dataclasses.replace(design, tasks=plan.tasks)
-    action_chunk = policy.action_chunk if isinstance(policy, ActionChunks) else None
     return {
         "design": design,
         "protocol": protocol,
@@ -333,6 +332,10 @@ class PolicyActor(PolicyCaller):
     Args:
         policy: The policy.
         envs: The environments.
+
+    Attributes:
+        policy_id: The name that the policy has in evidence, or ``None``.
+        action_chunk: The number of actions that it chooses at a time, if it is `ActionChunks`.
     """
 
     def __init__(self, policy: Any, envs: Any) -> None:
@@ -340,6 +343,8 @@ class PolicyActor(PolicyCaller):
         space = envs.single_action_space
         super().__init__(policy, inner.meta_batch_size, inner.envs_per_task, action_space=space)
         self._policy = policy
+        self.policy_id = check_name(getattr(policy, "policy_id", None), "policy_id")
+        self.action_chunk = policy.action_chunk if isinstance(policy, ActionChunks) else None
 
     def reset(self, mask: Flags) -> None:
         """Calls the policy's ``reset`` for the environments that begin an episode, ``(N,)``.
@@ -354,6 +359,21 @@ class PolicyActor(PolicyCaller):
                 "reset(mask), or pass one environment"
             )
         super().reset(mask)
+
+    def check_adapting(self, design: Design) -> None:
+        """Raises an error unless the policy can adapt as a design says, if it has trials."""
+        if not design.trials or design.adapts:
+            return
+        if not callable(getattr(self._policy, "begin_trial", None)):
+            raise TypeError(
+                "a policy that adapts must have adapt(paths) or begin_trial(); give one that does "
+                f"not adapt a begin_trial() that does nothing. Got {self._policy!r}"
+            )
+        if design.adaptation_steps != 1:
+            raise ValueError(
+                f"adaptation_steps={design.adaptation_steps} needs a policy with adapt(paths); one "
+                "that remembers adapts in one go"
+            )
 
     @property
     def adapts(self) -> bool:
@@ -373,12 +393,12 @@ class PolicyActor(PolicyCaller):
 
 
 def _make_header(
-    policy: Any, fields: Mapping[str, Any], command: Mapping[str, Any] | None
+    policy_id: str | None, fields: Mapping[str, Any], command: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """The settings that a resumed evaluation must share, as JSON values.
 
     Args:
-        policy: The policy, for its ``policy_id``.
+        policy_id: The name of the policy in evidence.
         fields: The fields of `_describe_evaluation`.
         command: The options of a command, if there was one.
     """
@@ -392,7 +412,7 @@ def _make_header(
     header["action_chunk"] = header.pop("description")["action_chunk"]
     if command is not None:
         header["command"] = to_plain(command)
-    header["policy_id"] = check_name(getattr(policy, "policy_id", None), "policy_id")
+    header["policy_id"] = policy_id
     return header
 
 
@@ -458,10 +478,22 @@ def _check_envs(envs: Any, design: Design, protocol: Protocol | None) -> MetaVec
             raise ValueError(
                 f"trials must be a number, or lists of {num_groups} tasks, one list per trial; "
                 "tasks must be numbers, such as task states, or dicts of numbers; got "
-                f"{short(design.trial_tasks)}; with a number of trials, tasks of any kind are "
-                "drawn by sample_tasks of the environments, which may return those of a list"
+                f"{short(design.trial_tasks)}; {_suggest_groups(row, inner)}"
             )
     return inner
+
+
+def _suggest_groups(row: Any, envs: MetaVectorEnv) -> str:
+    """The way out for a trial whose tasks do not fit the task groups of environments."""
+    if isinstance(row, tuple) and len(row) == envs.num_envs != envs.meta_batch_size:
+        return (
+            f"for {envs.num_envs} task groups of one environment, pass functions that make them, "
+            f"as in as_vector([make] * {envs.num_envs})"
+        )
+    return (
+        "with a number of trials, tasks of any kind are drawn by sample_tasks of the "
+        "environments, which may return those of a list"
+    )
 
 
 def _is_plain_task(task: Any) -> bool:
@@ -489,21 +521,6 @@ def _suggest_envs(envs: Any) -> str:
     if isinstance(envs, VectorEnv):
         return "pass mtwrappers.as_vector(env_fns) with the functions that make its environments"
     return "pass those inside an adapter of another library"
-
-
-def _check_adapting(policy: Any, design: Design) -> None:
-    if not design.trials or design.adapts:
-        return
-    if not callable(getattr(policy, "begin_trial", None)):
-        raise TypeError(
-            "a policy that adapts must have adapt(paths) or begin_trial(); give one that does not "
-            f"adapt a begin_trial() that does nothing. Got {policy!r}"
-        )
-    if design.adaptation_steps != 1:
-        raise ValueError(
-            f"adaptation_steps={design.adaptation_steps} needs a policy with adapt(paths); one "
-            "that remembers adapts in one go"
-        )
 
 
 def _check_observers(observers: Any) -> None:

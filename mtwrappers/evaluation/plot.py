@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.extras import import_extra
 from mtwrappers.evaluation.statistics import Estimate
 from mtwrappers.state.files import write_atomically
@@ -50,6 +51,23 @@ class Series(NamedTuple):
     estimates: Sequence[Estimate | None]
 
 
+def check_image_suffix(path: Path, name: str) -> None:
+    """Raises `ValueError` for the name of a file that is of no image format.
+
+    Args:
+        path: The file; without a suffix it is a PNG image.
+        name: The name of the argument in the error.
+    """
+    canvas = import_extra("matplotlib.backend_bases", "cli").FigureCanvasBase
+    formats = canvas.get_supported_filetypes()
+    if path.suffix and path.suffix[1:].lower() not in formats:
+        hint = did_you_mean(path.suffix, [f".{suffix}" for suffix in formats])
+        raise ValueError(
+            f"{name} must end in the suffix of an image, such as .png, .pdf or .svg, got "
+            f"{str(path)!r}{hint and f'; {hint}'}"
+        )
+
+
 class _Picture:
     """A figure as wide as a phone, with a title above and text below its panels."""
 
@@ -64,6 +82,7 @@ class _Picture:
 
     def save(self, path: Path, title: str, footer: str = "") -> None:
         """Writes it in the format of the path's suffix, or as PNG without one."""
+        check_image_suffix(path, "path")
         for axes in self.figure.axes:
             axes.spines[["top", "right"]].set_visible(False)
             axes.tick_params(labelsize=_LABEL)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any
 
-from mtwrappers.common.did_you_mean import did_you_mean
+from mtwrappers.evaluation.by_name import ByName
 from mtwrappers.evaluation.protocol import Protocol, Published, publish
 from mtwrappers.evaluation.scoring import Groups, Scoring
 from mtwrappers.metaworld.env_settings import EnvSettings
@@ -42,12 +42,10 @@ _FRAMES: dict[str, Any] = {
 }
 
 
-class Protocols(dict[str, Protocol]):
+class Protocols(ByName[Protocol]):
     """Protocols by name."""
 
-    def __missing__(self, name: str) -> Protocol:
-        hint = did_you_mean(name, self) or f"choose from {', '.join(map(repr, self))}"
-        raise KeyError(f"no protocol {name!r}; {hint}")
+    noun = "protocol"
 
 
 _PUBLISHED = (

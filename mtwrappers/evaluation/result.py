@@ -13,9 +13,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from mtwrappers.common.arguments import explains_arguments
 from mtwrappers.common.checks import check_choice, check_list
 from mtwrappers.common.counts import format_count
 from mtwrappers.evaluation import plot, result_files
+from mtwrappers.evaluation.by_name import ByMean, ByMetric, ByTask
 from mtwrappers.evaluation.description import Description
 from mtwrappers.evaluation.episodes import (
     METRICS,
@@ -149,6 +151,7 @@ class EvaluationResult:
     def __hash__(self) -> int:
         return hash((self.episodes, self.design))
 
+    @explains_arguments()
     def described(
         self,
         *,
@@ -290,7 +293,7 @@ class EvaluationResult:
 
     def _estimate_metrics(self, episodes: Mapping[str, Sequence[Episode]]) -> Estimates:
         """The mean of each metric over tasks with these episodes."""
-        estimates: dict[str, Estimate | None] = {}
+        estimates = ByMetric[Estimate | None]()
         for metric in self._metrics:
             table = self._tabulate(episodes, metric)
             estimates[metric] = None if table is None else table.mean()
@@ -302,15 +305,15 @@ class EvaluationResult:
 
         If the protocol counts success that was held for some steps, ``"success_held"`` is its rate.
         """
-        return {
-            task: self._estimate_metrics({task: episodes})
+        return ByTask(
+            (task, self._estimate_metrics({task: episodes}))
             for task, episodes in self._by_task.items()
-        }
+        )
 
     @cached_property
     def overall(self) -> dict[str, Estimates]:
         """``"mean over tasks"``, the mean of the tasks' means, by the name of the metric."""
-        return {MEAN_OVER_TASKS: self._estimate_metrics(self._by_task)}
+        return ByMean({MEAN_OVER_TASKS: self._estimate_metrics(self._by_task)})
 
     @cached_property
     def per_goal(self) -> dict[str, dict[int, Estimates]]:
@@ -320,7 +323,7 @@ class EvaluationResult:
         continuous or there are no task states, each episode (or trial of few-shot evaluation) has
         its own goal, named by the number of the episode within its task, or of the trial.
         """
-        per_goal: dict[str, dict[int, Estimates]] = {}
+        per_goal = ByTask[dict[int, Estimates]]()
         for task, episodes in self._by_task.items():
             by_goal: dict[int, list[Episode]] = {}
             for episode in episodes:

@@ -18,6 +18,7 @@ import dataclasses
 import functools
 import itertools
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -242,7 +243,11 @@ def _make_method(name: str, given_results: Any) -> Method:
     for labelled in results:
         if not isinstance(labelled.result, EvaluationResult):
             kind = type(labelled.result).__name__
-            raise TypeError(f"expected an EvaluationResult as {labelled.label}, got {kind}")
+            hint = ""
+            if isinstance(labelled.result, (str, os.PathLike)):
+                path = os.fspath(labelled.result)
+                hint = f": load the file, as by EvaluationResult.load({path!r})"
+            raise TypeError(f"expected an EvaluationResult as {labelled.label}, got {kind}{hint}")
     _check_references(name, results)
     points: dict[tuple[int | None, int | None], list[LabelledResult]] = {}
     for labelled in results:

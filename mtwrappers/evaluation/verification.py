@@ -23,7 +23,7 @@ from numpy.random import PCG64, Generator, SeedSequence
 
 from mtwrappers.common.checks import check_flag, check_fraction, not_negative
 from mtwrappers.common.counts import format_count
-from mtwrappers.common.errors import full_message, printable
+from mtwrappers.common.errors import full_message, printable, short
 from mtwrappers.evaluation.claims import UNEDITED, read_claims
 from mtwrappers.evaluation.episodes import Episode
 from mtwrappers.evaluation.evidence import (
@@ -187,7 +187,7 @@ def verify(
         for claim, path in zip(claims, paths, strict=True):
             actions = _read_actions(claim, path)
             try:
-                episodes = _replay_claim(claim, actions, sample, replay_envs.make(claim), bar)
+                episodes = _replay_claim(claim, actions, sample, replay_envs, bar)
                 replays.append(_Replay.compare(claim, episodes, actions, path))
             except VerificationError:
                 raise
@@ -279,6 +279,8 @@ def _read_actions(claim: EvaluationResult, path: Path) -> Actions:
         ) from None
     is_its_evidence = digest(actions) == claim.evidence
     way_out = UNEDITED if is_its_evidence else _describe_other_evidence(path)
+    if not is_its_evidence:
+        _check_completeness(claim, actions, path)
     for episode in claim.episodes:
         steps = len(actions.get(name_actions(episode), ()))
         if steps != episode.length or not steps:
@@ -294,6 +296,23 @@ def _read_actions(claim: EvaluationResult, path: Path) -> Actions:
     if len(kinds) > 1:
         raise VerificationError(f"the evidence has actions of several kinds: {kinds}")
     return actions
+
+
+def _check_completeness(claim: EvaluationResult, actions: Actions, path: Path) -> None:
+    """Raises `VerificationError` if actions lack episodes, and agree with all others."""
+    lengths = {name: len(array) for name, array in actions.items()}
+    expected = {name_actions(episode): episode.length for episode in claim.episodes}
+    if len(lengths) < len(expected) and lengths.items() <= expected.items():
+        missing = next(e for e in claim.episodes if name_actions(e) not in lengths)
+        raise VerificationError(
+            printable(
+                f"{path} has the actions of {len(lengths)} of the "
+                f"{format_count(len(expected), 'episode')} of the result, not of "
+                f"{describe_episode(missing)}: the file was truncated, as by an interrupted copy, "
+                "or is of another evaluation; pass the whole file of the same evaluation, as in "
+                "verify(result, evidence)"
+            )
+        )
 
 
 def _describe_other_evidence(path: Path) -> str:
@@ -323,6 +342,11 @@ class _ReplayEnvs:
         self._envs: Any = None  # those that were made
         self._key: Any = None  # what they were made for
 
+    @property
+    def are_given(self) -> bool:
+        """Whether the user gave the environments."""
+        return self._given_envs is not None
+
     def make(self, claim: EvaluationResult) -> Any:
         """Returns the environments of a result, which may be those of the previous one."""
         if self._given_envs is not None:
@@ -350,12 +374,16 @@ class _ReplayEnvs:
 
 
 def _replay_claim(
-    claim: EvaluationResult, actions: Actions, sample: float, envs: Any, bar: ProgressBar
+    claim: EvaluationResult,
+    actions: Actions,
+    sample: float,
+    replay_envs: _ReplayEnvs,
+    bar: ProgressBar,
 ) -> dict[Any, Episode]:
     """Runs a sample of the episodes of a result; returns them by their places."""
     design = claim.design
     assert design is not None  # it has actions
-    inner: MetaVectorEnv = envs.unwrapped
+    inner: MetaVectorEnv = replay_envs.make(claim).unwrapped
     if claim.environments is not None and digest_goals(inner) != claim.environments.goals:
         raise VerificationError(f"its goals are not those of {inner}")
     if design.phases is not None and inner.num_envs != len(claim.tasks):
@@ -369,6 +397,8 @@ def _replay_claim(
     with ExitStack() as stack:
         stack.enter_context(undisturbed(inner))
         plan = plan_episodes(inner, design)
+        if replay_envs.are_given:
+            _check_given_tasks(claim, plan)
         _check_plan(claim.episodes, plan)
         plan = plan.select(_draw_sample(claim, sample))
         advance = stack.enter_context(bar.track("episodes", len(plan.episodes)))
@@ -432,6 +462,17 @@ def _check_size(claim: EvaluationResult, design: Design, inner: MetaVectorEnv) -
     if due > 2 * len(claim.episodes) + 1000:
         raise VerificationError(
             f"it has {len(claim.episodes):,} of {format_count(due, 'episode')}; {UNEDITED}"
+        )
+
+
+def _check_given_tasks(claim: EvaluationResult, plan: Plan) -> None:
+    """Raises `VerificationError` unless a plan for given environments has the tasks of a result."""
+    if plan.tasks != claim.tasks:
+        raise VerificationError(
+            f"the environments in envs are not those of the result: expected the tasks "
+            f"{short(list(claim.tasks))}, got {short(list(plan.tasks))}; pass environments of "
+            "these tasks alone, in this order, with the names that they had, as by "
+            "TaskNameWrapper(env, task_name=...) or task_names=[...]"
         )
 
 

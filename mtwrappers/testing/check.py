@@ -290,7 +290,7 @@ def check_vector_env(
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise SystemExit(1)  # a new worker imports a main module that checks without a guard
     # Of errors in `__del__`, "close" reports.
-    with rules.kept_globals() as settings, warnings.catch_warnings(), rules.ignored_errors():
+    with rules.restored_globals() as settings, warnings.catch_warnings(), rules.collected_errors():
         warnings.simplefilter("ignore")
         try:
             subject = _make_subject(make, kwargs or {}, vector)
@@ -422,7 +422,7 @@ def _require(subject: Subject, checks: _Checks) -> None:
 
 def _require_env(env: Any, checks: _Checks, seed: int, steps: int) -> None:
     subject = Subject(lambda: env, type(env).__name__, False, seed=seed, steps=steps, given_env=env)
-    with rules.kept_globals() as subject.settings:
+    with rules.restored_globals() as subject.settings:
         _require(subject, checks)
         env.reset()
 

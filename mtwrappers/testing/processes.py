@@ -46,7 +46,8 @@ class NewProcess:
             env={**os.environ, "PYTHONHASHSEED": str(hash_seed)},
             start_new_session=True,
         )
-        with contextlib.suppress(BrokenPipeError), self._process.stdin as stdin:  # type: ignore
+        stdin: Any = self._process.stdin
+        with contextlib.suppress(BrokenPipeError), stdin:
             stdin.write(function)
         self._process.stdin = None  # `communicate` writes nothing more
 
@@ -63,7 +64,7 @@ class NewProcess:
             raise TimeoutError(f"no answer within {seconds:.0f} s") from None
         finally:
             self.kill()
-        return _unpacked(data)
+        return _unpack_result(data)
 
     def kill(self) -> None:
         """Ends the process and what it has started."""
@@ -83,10 +84,10 @@ def answer_from_stdin() -> None:
     answer = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what an environment prints is no answer
     with answer:
-        answer.write(_packed(lambda: pickle.load(sys.stdin.buffer)()))
+        answer.write(_pack_result(lambda: pickle.load(sys.stdin.buffer)()))
 
 
-def guarded(function: Callable[[], Any], seconds: float) -> Any:
+def call_in_fork(function: Callable[[], Any], seconds: float) -> Any:
     """Returns a function's result from a fork of this process, killed with all its children.
 
     Raises:
@@ -94,14 +95,14 @@ def guarded(function: Callable[[], Any], seconds: float) -> Any:
         Exception: Whatever it raises.
     """
     context = multiprocessing.get_context("fork")
-    here, there = context.Pipe(duplex=False)
-    process: Any = context.Process(target=_answer, args=(function, there))
+    receiver, sender = context.Pipe(duplex=False)
+    process: Any = context.Process(target=_send_result, args=(function, sender))
     process.start()
-    there.close()
+    sender.close()
     try:
-        if not here.poll(seconds):
+        if not receiver.poll(seconds):
             raise TimeoutError(f"no answer within {seconds:.0f} s")
-        data = here.recv_bytes()
+        data = receiver.recv_bytes()
     except EOFError:
         data = b""
     finally:
@@ -109,16 +110,16 @@ def guarded(function: Callable[[], Any], seconds: float) -> Any:
             os.killpg(process.pid, signal.SIGKILL)
         process.kill()
         process.join()
-        here.close()
-    return _unpacked(data)
+        receiver.close()
+    return _unpack_result(data)
 
 
-def _answer(function: Callable[[], Any], there: Any) -> None:
+def _send_result(function: Callable[[], Any], sender: Any) -> None:
     os.setsid()
-    there.send_bytes(_packed(function))
+    sender.send_bytes(_pack_result(function))
 
 
-def _packed(function: Callable[[], Any]) -> bytes:
+def _pack_result(function: Callable[[], Any]) -> bytes:
     """What a function returns or raises, pickled."""
     try:
         answer: tuple[bool, Any] = False, function()
@@ -127,7 +128,7 @@ def _packed(function: Callable[[], Any]) -> bytes:
     return bytes(cloudpickle.dumps(answer))
 
 
-def _unpacked(data: bytes) -> Any:
+def _unpack_result(data: bytes) -> Any:
     if not data:
         raise RuntimeError("the process ended without an answer")
     raised, value = pickle.loads(data)
@@ -136,7 +137,7 @@ def _unpacked(data: bytes) -> Any:
     return value
 
 
-def children() -> set[Any]:
+def find_children() -> set[Any]:
     """The live processes that were started here, as far as `multiprocessing` or Linux knows."""
     pids: set[Any] = {child.pid for child in multiprocessing.active_children()}
     for path in Path("/proc/self/task").glob("*/children"):
@@ -152,17 +153,21 @@ def _has_ended(pid: int) -> bool:
     return False
 
 
-def open_files() -> set[tuple[str, str]]:
+def find_open_files() -> set[tuple[str, str]]:
     """The number and path of each file that this process has open, as far as Linux knows."""
     files = set()
     for link in Path("/proc/self/fd").glob("*"):
         with contextlib.suppress(OSError):  # it is that of the listing itself
             files.add((link.name, os.readlink(link)))
     elsewhere = ("/dev/", "/proc/", "/memfd:")
-    return {(n, p) for n, p in files if p.startswith("/") and not p.startswith(elsewhere)}
+    return {
+        (number, path)
+        for number, path in files
+        if path.startswith("/") and not path.startswith(elsewhere)
+    }
 
 
-def still_there(find: Callable[[], Collection[T]], seconds: float = 2.0) -> Collection[T]:
+def wait_until_gone(find: Callable[[], Collection[T]], seconds: float = 2.0) -> Collection[T]:
     """Returns what is found again and again, for some seconds."""
     deadline = time.monotonic() + seconds
     while (remaining := find()) and time.monotonic() < deadline:

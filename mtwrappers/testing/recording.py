@@ -129,7 +129,7 @@ def find_difference(
         return describe_difference(place, _with_type(expected), _with_type(actual))
     if isinstance(expected, _ARRAYS) or isinstance(actual, _ARRAYS):
         return _find_in_arrays(np.asarray(expected), np.asarray(actual), place, loose)
-    if _equal(expected, actual):
+    if _are_equal(expected, actual):
         return None
     return describe_difference(place, format_value(expected), format_value(actual))
 
@@ -187,7 +187,7 @@ def _find_in_arrays(
     )
 
 
-def _equal(a: Any, b: Any) -> bool:
+def _are_equal(a: Any, b: Any) -> bool:
     if getattr(type(a), "__eq__", None) is object.__eq__:
         return True
     try:
@@ -341,21 +341,23 @@ def _keep_mode(env: Any) -> None:
 def copy_values(returned: dict[str, Any], ignore: Collection[str]) -> dict[str, Any]:
     """A copy of what a call returned, without the infos that need not repeat."""
     values: dict[str, Any] = copied(returned, copied_if_possible)
-    _drop(values["info"], {*ignore, _TIME}, "info")
+    _drop_infos(values["info"], {*ignore, _TIME}, "info")
     return values
 
 
-def _drop(info: Any, names: Collection[str], place: str) -> None:
+def _drop_infos(info: Any, names: Collection[str], place: str) -> None:
     """Drops some infos; in a batch, with their masks and their last values in an episode."""
     if isinstance(info, np.ndarray) and info.dtype.hasobject:
         for env_info in info.flat:
-            _drop(env_info, names, place)
-    for key, value in [*info.items()] if isinstance(info, dict) else ():
+            _drop_infos(env_info, names, place)
+    if not isinstance(info, dict):
+        return
+    for key, value in list(info.items()):
         name = f"{place}.{str(key).removeprefix('_')}"
         if name in names:
             del info[key]
         else:
-            _drop(value, names, place if key == "final_info" else name)
+            _drop_infos(value, names, place if key == "final_info" else name)
 
 
 def select_steps(calls: list[Call]) -> list[Call]:
@@ -425,7 +427,8 @@ def split_calls(envs: Any, recording: list[Call], i: int) -> list[Call]:
     that are not in ``final_info`` are those of the next episode.
     """
     calls: list[Call] = []
-    mode, ended = get_mode(envs), True
+    mode = get_mode(envs)
+    ended = True  # no episode has begun
     for call in recording:
         info = select_info(call.values["info"], i, envs.num_envs)
         obs = [*iterate(envs.observation_space, call.values["observation"])][i]
@@ -575,7 +578,9 @@ class Subject:
     def modes(self) -> list[tuple[Any, list[Call]]]:
         """A vector environment in each autoreset mode that it has, closed, and its recording."""
         recordings = [(self.used, self.first)]
-        for mode in AutoresetMode if "autoreset_mode" in self.takes else ():
+        if "autoreset_mode" not in self.takes:
+            return recordings
+        for mode in AutoresetMode:
             if mode is get_mode(self.used):
                 continue
             try:
@@ -587,14 +592,14 @@ class Subject:
         return recordings
 
     @functools.cached_property
-    def unrepeated(self) -> str | None:
+    def seed_difference(self) -> str | None:
         """Describes how runs from one seed differ, of a new environment or on a used one."""
         with self.open() as env:
             if difference := compare(self.first, self.record(env)):
                 message = f"two runs from reset(seed={self.seed}) with the same actions differ"
                 return f"{message}: {difference}"
         with self.open() as env:
-            if learns(env):
+            if keeps_running_statistics(env):
                 return None
             for use, difference in self._compare_after_use(env):
                 if difference:
@@ -624,9 +629,10 @@ class Subject:
 
     def require_types(self) -> None:
         """Raises `Skipped` if a step's reward is several numbers, or infos are no dict."""
+        max_dimensions = 1 if self.is_vector else 0
         for call in self.first:
-            several = np.ndim(call.values.get("reward", 0.0)) > self.is_vector
-            if several or not isinstance(call.values["info"], dict):
+            several_rewards = call.is_step and np.ndim(call.values["reward"]) > max_dimensions
+            if several_rewards or not isinstance(call.values["info"], dict):
                 raise Skipped("see 'types'")
 
     def require_repeatable(self) -> None:
@@ -639,7 +645,7 @@ class Subject:
     def repeats(self) -> bool:
         """Whether runs from one seed are equal."""
         try:
-            return self.unrepeated is None
+            return self.seed_difference is None
         except RAISED:
             return False
 
@@ -654,13 +660,13 @@ class Subject:
                 yield f"environment {i}, ", split_calls(envs, recording, i)
 
 
-def learns(env: Any) -> bool:
+def keeps_running_statistics(env: Any) -> bool:
     """Whether wrappers keep running statistics, which steps change and resets keep."""
     names = ("return_rms", "obs_rms")
-    return any(hasattr(wrapper, name) for wrapper in chain(env) for name in names)
+    return any(hasattr(wrapper, name) for wrapper in iterate_wrappers(env) for name in names)
 
 
-def chain(env: Any) -> Iterator[Any]:
+def iterate_wrappers(env: Any) -> Iterator[Any]:
     """The wrappers of an environment and itself, from the outside."""
     while env is not None:
         yield env

@@ -26,10 +26,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorRewardWrapper
 
 from mtwrappers.testing.processes import (
     NewProcess,
-    children,
-    guarded,
-    open_files,
-    still_there,
+    call_in_fork,
+    find_children,
+    find_open_files,
+    wait_until_gone,
 )
 from mtwrappers.testing.recording import (
     FLAGS,
@@ -42,7 +42,6 @@ from mtwrappers.testing.recording import (
     Failed,
     Skipped,
     Subject,
-    chain,
     compare,
     copy_values,
     describe_error,
@@ -51,7 +50,8 @@ from mtwrappers.testing.recording import (
     find_other_order,
     format_value,
     get_mode,
-    learns,
+    iterate_wrappers,
+    keeps_running_statistics,
     same,
     select_steps,
 )
@@ -99,7 +99,7 @@ def spaces(subject: Subject) -> None:
     """Every observation is in the observation space, with its keys in one order; spaces stay."""
     space = subject.spaces["observation_space"]
     for call in subject.first:
-        if mismatch := _outside(call.values["observation"], space, "observation"):
+        if mismatch := _find_outside(call.values["observation"], space, "observation"):
             raise call.make_failure("an observation is not in its space", *mismatch)
         if difference := find_other_order(subject.first[0], call):
             message = "the keys of observations change their order, so that code which joins their "
@@ -113,14 +113,16 @@ def spaces(subject: Subject) -> None:
                 raise last.make_failure(message, name, expected, actual)
 
 
-def _outside(value: Any, space: Any, place: str) -> tuple[str, str, str] | None:
+def _find_outside(value: Any, space: Any, place: str) -> tuple[str, str, str] | None:
     """Returns where a value is not in its space, what belongs there and what is there."""
     pairs: Any = ()
     if isinstance(space, Dict) and isinstance(value, dict):
         pairs = [(value.get(key, NO_KEY), item_space, key) for key, item_space in space.items()]
     elif isinstance(space, Tuple) and isinstance(value, tuple):
         pairs = [(v, s, i) for i, (v, s) in enumerate(zip(value, space.spaces, strict=False))]
-    inner = (_outside(item, item_space, f"{place}[{key!r}]") for item, item_space, key in pairs)
+    inner = (
+        _find_outside(item, item_space, f"{place}[{key!r}]") for item, item_space, key in pairs
+    )
     if mismatch := next(filter(None, inner), None):
         return mismatch
     if isinstance(space, Box) and _describe_value(value) == _describe_value(space):
@@ -132,9 +134,9 @@ def _outside(value: Any, space: Any, place: str) -> tuple[str, str, str] | None:
         return f"{place}{[*i]}", bounds, format_value(np.asarray(value)[i])
     # A box has arrays of dtypes that can be cast as its members.
     fits = value in space and not (isinstance(space, Box) and hasattr(value, "dtype"))
-    return (
-        None if fits else (place, f"a member of {_describe_value(space)}", _describe_value(value))
-    )
+    if fits:
+        return None
+    return place, f"a member of {_describe_value(space)}", _describe_value(value)
 
 
 def _describe_value(value: Any) -> str:
@@ -151,13 +153,13 @@ def types(subject: Subject) -> None:
     """
     for call in subject.first:
         for name, value in call.values.items():
-            if expected := _wrong_type(subject, name, value):
+            if expected := _find_wrong_type(subject, name, value):
                 actual = f"{type(value).__module__}.{type(value).__name__} {format_value(value)}"
                 raise call.make_failure("a value has the wrong type", name, expected, actual)
     _require_one_dtype(select_steps(subject.first))
     with subject.open() as env:
         env.reset(seed=subject.seed)
-        for generator in generators(env):
+        for generator in get_generators(env):
             if not isinstance(generator, (np.random.Generator, type(None))):
                 message = "of np_random, Gymnasium promises a numpy.random.Generator"
                 raise Failed(f"{message}, got {type(generator).__name__}")
@@ -182,7 +184,7 @@ def _require_one_dtype(steps: list[Call]) -> None:
             raise call.make_failure(message, "reward", f"dtype {dtype}", actual)
 
 
-def _wrong_type(subject: Subject, name: str, value: Any) -> str | None:
+def _find_wrong_type(subject: Subject, name: str, value: Any) -> str | None:
     """Returns the type that a value should have and does not have."""
     if name in ("observation", "info"):
         return "a dict" if name == "info" and not isinstance(value, dict) else None
@@ -203,7 +205,7 @@ def _wrong_type(subject: Subject, name: str, value: Any) -> str | None:
 
 def infos(subject: Subject) -> None:
     """Infos can be batched: string keys, none of a batch's own, none that comes and goes."""
-    last: set[str] = set()
+    last_keys: set[str] = set()  # of the steps of the episode
     for call in subject.first:
         info = call.values["info"]
         for key in info:
@@ -216,13 +218,18 @@ def infos(subject: Subject) -> None:
                     "a batch of infos has keys of this name itself, which replace these values"
                 )
                 raise call.make_failure(message, "info", "another key", repr(key))
-        if gone := (last - info.keys()) if call.is_step else ():
+        if not call.is_step:
+            last_keys = set()
+            continue
+        if missing_keys := last_keys - info.keys():
+            key = min(missing_keys)
             message = (
                 "a step's infos lack a key that an earlier step of the episode has, so that code "
-                f"which reads it after each step fails or reads an old value{_hint(min(gone))}"
+                "which reads it after each step fails or reads an old value"
             )
-            raise call.make_failure(message, f"info[{min(gone)!r}]", "a value", NO_KEY)
-        last = last | info.keys() if call.is_step else set()
+            message += _format_ignore_hint(key)
+            raise call.make_failure(message, f"info[{key!r}]", "a value", NO_KEY)
+        last_keys |= info.keys()
     _require_batchable(select_steps(subject.first))
 
 
@@ -233,11 +240,13 @@ def _require_batchable(steps: list[Call]) -> None:
     """
     types: dict[str, dict[np.dtype[Any], None]] = {}
     for call in steps:
-        for name, value in _numbers(call.values["info"], "info"):
+        for name, value in _iterate_numbers(call.values["info"], "info"):
             types.setdefault(name, {})[value.dtype] = None
     mixed = {name: dtypes for name, dtypes in types.items() if len(dtypes) > 1}
-    for call in steps if mixed else ():
-        for name, value in _numbers(call.values["info"], "info"):
+    if not mixed:
+        return
+    for call in steps:
+        for name, value in _iterate_numbers(call.values["info"], "info"):
             for dtype in mixed.get(name, ()):
                 with np.errstate(all="ignore"):
                     converted = value.astype(dtype)
@@ -251,19 +260,21 @@ def _require_batchable(steps: list[Call]) -> None:
                     )
 
 
-def _numbers(info: dict[Any, Any], place: str) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
+def _iterate_numbers(
+    info: dict[Any, Any], place: str
+) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
     """The numbers and arrays of numbers in an info, as arrays, with their places."""
     for key, value in info.items():
         name = f"{place}[{key!r}]"
         if isinstance(value, dict):
-            yield from _numbers(value, name)
+            yield from _iterate_numbers(value, name)
         elif isinstance(value, (bool, int, float, np.number, np.bool_, np.ndarray)):
             array = np.asarray(value)
             if array.dtype.kind in "biuf":
                 yield name, array
 
 
-def _hint(info: str) -> str:
+def _format_ignore_hint(info: str) -> str:
     """How to leave an info out."""
     return f" (if that is meant: --ignore info.{info}, in Python ignore=['info.{info}'])"
 
@@ -298,29 +309,45 @@ def compare_task_ids(space: Any, recordings: list[tuple[str, list[Call]]]) -> No
     if not task_calls:
         raise Skipped("infos have no task_id")
     _require_one_name(task_calls)
-    spaces = {"": space}
-    if isinstance(space, Dict):
-        spaces = {key: space[key] for key in ("task_obs", "task_onehot") if key in space.spaces}
-    for key, task_space in spaces.items():
-        seen = [call.values["observation"] for _, call in task_calls]
-        values = [obs[key] for obs in seen] if key else seen
-        size = 0 if isinstance(task_space, Discrete) else _onehot(task_space, values)
-        if isinstance(task_space, Discrete) or size:
-            break
-    else:
-        raise Skipped(
-            "the observation has no Discrete task_obs and no one-hot in [0, 1] at its end"
-        )
+    key, onehot_size = _find_task_observation(space, [call for _, call in task_calls])
     place = f"observation[{key!r}]" if key else "observation"
-    for (env, call), value in zip(task_calls, values, strict=True):
-        task = call.values["info"]["task_id"]
-        observed = value[-size:] if size else value
-        if not np.array_equal(observed, np.arange(size) == task if size else task):
-            expected = f"the one-hot of {task}" if size else task
+    for env, call in task_calls:
+        task_id = call.values["info"]["task_id"]
+        observation = call.values["observation"]
+        task_obs = observation[key] if key else observation
+        expected, description = task_id, task_id
+        if onehot_size:
+            task_obs = task_obs[-onehot_size:]
+            expected = np.arange(onehot_size) == task_id
+            description = f"the one-hot of {task_id}"
+        if not np.array_equal(task_obs, expected):
             message = "the observed task is not info['task_id']"
             raise Call(f"{env}{call.name}", {}).make_failure(
-                message, place, expected, format_value(observed)
+                message, place, description, format_value(task_obs)
             )
+
+
+def _find_task_observation(space: Any, calls: list[Call]) -> tuple[str, int]:
+    """Returns where tasks are observed, or raises `Skipped`.
+
+    Returns:
+        The key in dict observations, or an empty string; and the length of the one-hot, or 0 if the
+        task is observed as a number.
+    """
+    observations = [call.values["observation"] for call in calls]
+    candidates = {"": (space, observations)}
+    if isinstance(space, Dict):
+        candidates = {
+            key: (space[key], [observation[key] for observation in observations])
+            for key in ("task_obs", "task_onehot")
+            if key in space.spaces
+        }
+    for key, (task_space, values) in candidates.items():
+        if isinstance(task_space, Discrete):
+            return key, 0
+        if onehot_size := _find_onehot_size(task_space, values):
+            return key, onehot_size
+    raise Skipped("the observation has no Discrete task_obs and no one-hot in [0, 1] at its end")
 
 
 def _require_one_name(task_calls: list[tuple[str, Call]]) -> None:
@@ -337,7 +364,7 @@ def _require_one_name(task_calls: list[tuple[str, Call]]) -> None:
             raise Call(env + call.name, {}).make_failure(message, place, repr(name), actual)
 
 
-def _onehot(space: Any, values: list[Any]) -> int:
+def _find_onehot_size(space: Any, values: list[Any]) -> int:
     """The length of the one-hot at the end: bounds 0 and 1, and nothing but 0 and 1 there."""
     if not isinstance(space, Box) or len(space.shape) != 1:
         return 0
@@ -356,8 +383,11 @@ def statistics(subject: Subject) -> None:
     for env, calls in subject.iterate_envs():
         total, length = 0.0, 0
         for call in calls:
-            total = total + float(call.values["reward"]) if call.is_step else 0.0
-            length = length + 1 if call.is_step else 0
+            if not call.is_step:
+                total, length = 0.0, 0
+                continue
+            total += float(call.values["reward"])
+            length += 1
             episode = call.values["info"].get("episode") if call.ends else None
             if not isinstance(episode, dict) or not {"r", "l"} <= episode.keys():
                 continue
@@ -370,22 +400,24 @@ def statistics(subject: Subject) -> None:
                 raise Call(env + call.name, {}).make_failure(
                     message, "info['episode']", expected, actual
                 )
-    if not (subject.is_vector and _running(subject)) and not counted:
+    if not (subject.is_vector and _check_running_statistics(subject)) and not counted:
         raise Skipped("it keeps no statistics")
 
 
 def changes_rewards(env: Any) -> bool:
     """Whether a wrapper says by its name, or its class, that it changes rewards."""
-    kinds = [type(wrapper) for wrapper in chain(env)]
+    kinds = [type(wrapper) for wrapper in iterate_wrappers(env)]
     return any("Reward" in kind.__name__ for kind in kinds) or any(
         issubclass(kind, VectorRewardWrapper) for kind in kinds
     )
 
 
-def _running(subject: Subject) -> bool:
+def _check_running_statistics(subject: Subject) -> bool:
     """Whether there are running statistics of rewards, which count every step once."""
     with subject.open() as envs:
-        statistics = next((e.return_rms for e in chain(envs) if hasattr(e, "return_rms")), None)
+        statistics = next(
+            (e.return_rms for e in iterate_wrappers(envs) if hasattr(e, "return_rms")), None
+        )
         if statistics is None:
             return False
         count_before = float(statistics.count)
@@ -432,11 +464,12 @@ def new_arrays(subject: Subject) -> None:
 
 def seed_repeats(subject: Subject) -> None:
     """``reset(seed)`` determines what follows, on a new environment and on a used one."""
-    if difference := subject.unrepeated:
-        info = (
-            re.search(r", info\['_?([^']*)'\]", difference) if subject.given_env is None else None
-        )
-        raise Failed(difference + (_hint(info[1]) if info else ""))
+    if not (difference := subject.seed_difference):
+        return
+    info = re.search(r", info\['_?([^']*)'\]", difference)
+    if info and subject.given_env is None:  # of which no infos can be ignored
+        difference += _format_ignore_hint(info[1])
+    raise Failed(difference)
 
 
 def other_seeds(subject: Subject) -> None:
@@ -446,47 +479,59 @@ def other_seeds(subject: Subject) -> None:
     pairs = [(seed, seed + k) for k in OTHER_SEEDS]
     pairs += [(seed + k, seed + k + 1) for k in LARGE_SEEDS]
     with subject.open() as env:
-        draws, first_states = _draws(subject, env), _states_after(env, seed)
+        draws = _draws_random_numbers(subject, env)
         for seed_a, seed_b in pairs:
             try:
-                states = first_states if seed_a == seed else _states_after(env, seed_a)
-                # What is drawn from other states may still happen to be the same.
-                differ = draws and not same(states, _states_after(env, seed_b))
-                differ = differ or any(
-                    _differ(
-                        list(_episodes(subject, env, seed_a, count)),
-                        _episodes(subject, env, seed_b, count),
-                    )
-                    for count in (1, _EPISODES)
-                )
+                differ = _seeds_differ(subject, env, seed_a, seed_b, compare_states=draws)
             except RAISED:
                 if seed_b < _INT32:
                     raise
                 continue  # it refuses large seeds
             if differ:
                 continue
-            if not draws and not _draws_unseen(subject):
+            if not draws and not _draws_unseen_numbers(subject):
                 return  # nothing is random
             raise Failed(
                 f"reset(seed={seed_a}) and reset(seed={seed_b}) lead to the same {_EPISODES} "
                 "episodes, although the environment draws random numbers: it ignores the seed, or "
                 "makes the same of both"
             )
-        episodes = itertools.islice(_episodes(subject, env, seed), 1, None)
-        repeats = not any(compare(*pair) for pair in itertools.pairwise(episodes))
-        states = _states_after(env, None) if repeats else []
-        # A reset that only goes on with what a seed has drawn leaves the generators alone.
-        for generator, _ in generator_states(env):
-            generator.random()
-        repeats = repeats and same(states, _states_after(env, None))
-    if repeats:
-        raise Failed(
-            f"{_EPISODES - 1} resets without a seed lead to the same results: without a seed, "
-            "reset() must not seed its generator again"
-        )
+        if _unseeded_resets_repeat(subject, env):
+            raise Failed(
+                f"{_EPISODES - 1} resets without a seed lead to the same results: without a seed, "
+                "reset() must not seed its generator again"
+            )
 
 
-def _episodes(
+def _seeds_differ(
+    subject: Subject, env: Any, seed_a: int, seed_b: int, *, compare_states: bool
+) -> bool:
+    """Whether two seeds lead to other random states or, at some point, to other episodes."""
+    if compare_states:
+        states_a = _get_states_after_reset(env, seed_a)
+        if not same(states_a, _get_states_after_reset(env, seed_b)):
+            # What is drawn from other states may still happen to be the same.
+            return True
+    for count in (1, _EPISODES):  # most differ in the first episode
+        episodes_a = list(_record_episodes(subject, env, seed_a, count))
+        if _differ(episodes_a, _record_episodes(subject, env, seed_b, count)):
+            return True
+    return False
+
+
+def _unseeded_resets_repeat(subject: Subject, env: Any) -> bool:
+    """Whether each reset without a seed leads to the same episode, and seeds its generators."""
+    episodes = itertools.islice(_record_episodes(subject, env, subject.seed), 1, None)
+    if any(compare(*pair) for pair in itertools.pairwise(episodes)):
+        return False
+    states = _get_states_after_reset(env, None)
+    # A reset that only goes on with what a seed has drawn leaves the generators alone.
+    for generator, _ in get_generator_states(env):
+        generator.random()
+    return same(states, _get_states_after_reset(env, None))
+
+
+def _record_episodes(
     subject: Subject, env: Any, seed: int | None, count: int = _EPISODES
 ) -> Iterator[list[Call]]:
     """Records the episodes after ``reset(seed=seed)``, one after another."""
@@ -502,13 +547,13 @@ def _differ(recordings: Iterable[list[Call]], other_recordings: Iterable[list[Ca
     )
 
 
-def _states_after(env: Any, seed: int | None) -> list[Any]:
+def _get_states_after_reset(env: Any, seed: int | None) -> list[Any]:
     """The states of the environment's generators after a reset."""
     env.reset(seed=seed)
-    return [state for _, state in generator_states(env)]
+    return [state for _, state in get_generator_states(env)]
 
 
-def generators(env: Any) -> list[Any]:
+def get_generators(env: Any) -> list[Any]:
     """Returns ``np_random`` of an environment, or of all in a batch; None if not created yet."""
     base = env.unwrapped
     if isinstance(base, VectorEnv) and hasattr(base, "get_attr"):
@@ -519,10 +564,10 @@ def generators(env: Any) -> list[Any]:
     return [getattr(base, "_np_random", None)]
 
 
-def generator_states(env: Any) -> list[tuple[Any, bytes]]:
+def get_generator_states(env: Any) -> list[tuple[Any, bytes]]:
     """The generators among an environment's attributes, with their states."""
     attributes = {**getattr(env.unwrapped, "__dict__", {}), "_np_random": None}
-    candidates = (*generators(env), *attributes.values())
+    candidates = (*get_generators(env), *attributes.values())
     return [
         (generator, pickle.dumps(generator))
         for generator in candidates
@@ -530,12 +575,12 @@ def generator_states(env: Any) -> list[tuple[Any, bytes]]:
     ]
 
 
-def _draws(subject: Subject, env: Any) -> bool:
+def _draws_random_numbers(subject: Subject, env: Any) -> bool:
     """Whether random numbers are drawn from generators among the environment's attributes."""
     env.reset(seed=subject.seed)
-    states = generator_states(env)
-    for _ in _episodes(subject, env, None):
-        states_now = generator_states(env)
+    states = get_generator_states(env)
+    for _ in _record_episodes(subject, env, None):
+        states_now = get_generator_states(env)
         pairs = zip(states, states_now, strict=False)
         if len(states) != len(states_now) or any(
             a is not b or old != new for (a, old), (b, new) in pairs
@@ -544,12 +589,12 @@ def _draws(subject: Subject, env: Any) -> bool:
     return False
 
 
-def _draws_unseen(subject: Subject) -> bool:
+def _draws_unseen_numbers(subject: Subject) -> bool:
     """Whether new environments without a seed differ, so that something random is drawn."""
     fresh = []
     for _ in range(2):
         with subject.open() as env:
-            fresh.append(list(_episodes(subject, env, None)))
+            fresh.append(list(_record_episodes(subject, env, None)))
     return _differ(*fresh)
 
 
@@ -558,13 +603,14 @@ def new_episodes(subject: Subject) -> None:
     subject.require_repeatable()
     compared = False
     with subject.open() as env:
-        if learns(env):
+        if keeps_running_statistics(env):
             raise Skipped("its running statistics are of all episodes")
         actions = subject.actions(env, min(subject.length, STEPS_BEFORE))
         last = drop_repeats(actions)[:NUM_LAST_ACTIONS]
         episodes = [[action] for action in last] + [actions, actions[::-1]]
         starts = [
-            _start_after(subject, env, episode, actions[:STEPS_AFTER]) for episode in episodes
+            _record_start_after(subject, env, episode, actions[:STEPS_AFTER])
+            for episode in episodes
         ]
         for start, other_start in itertools.combinations(starts, 2):
             if not same([start.steps, start.states], [other_start.steps, other_start.states]):
@@ -597,7 +643,9 @@ class _Start:
     calls: list[Call]
 
 
-def _start_after(subject: Subject, env: Any, actions: list[Any], next_actions: list[Any]) -> _Start:
+def _record_start_after(
+    subject: Subject, env: Any, actions: list[Any], next_actions: list[Any]
+) -> _Start:
     """Runs an episode with some actions, and the start of the next one with others."""
     env.reset(seed=subject.seed)
     steps = 0
@@ -606,7 +654,7 @@ def _start_after(subject: Subject, env: Any, actions: list[Any], next_actions: l
         steps += 1
         if np.any(np.logical_or(terminated, truncated)):
             break
-    states = [state for _, state in generator_states(env)]
+    states = [state for _, state in get_generator_states(env)]
     return _Start(steps, states, subject.record(env, next_actions, seed=None))
 
 
@@ -617,11 +665,11 @@ def global_random(subject: Subject) -> None:
     """The global states of ``random`` and ``np.random`` are neither read nor written."""
     recordings: list[list[Call]] = []
     for seed in (1, 2):
-        with kept_globals(), subject.open() as env:
+        with restored_globals(), subject.open() as env:
             random.seed(seed)
             np.random.seed(seed)
             steps = subject.length if not recordings else subject.short_length
-            with untouched_random():
+            with require_untouched_random():
                 recordings.append(subject.record(env, subject.actions(env, steps)))
     if not subject.repeats:
         raise Skipped("see 'seed repeats'")
@@ -630,15 +678,15 @@ def global_random(subject: Subject) -> None:
 
 
 @contextlib.contextmanager
-def untouched_random(calls: str = "reset or step") -> Iterator[None]:
+def require_untouched_random(calls: str = "reset or step") -> Iterator[None]:
     """Raises `Failed` if the block changes the state of ``random`` or of ``np.random``.
 
     Args:
         calls: The calls in the block, as a text.
     """
-    states = _global_states()
+    states = _get_global_states()
     yield
-    for name, old, now in zip(("random", "np.random"), states, _global_states(), strict=True):
+    for name, old, now in zip(("random", "np.random"), states, _get_global_states(), strict=True):
         if not same(old, now):
             raise Failed(
                 f"{calls} draws from the global {name}, or seeds it: what it "
@@ -646,14 +694,14 @@ def untouched_random(calls: str = "reset or step") -> Iterator[None]:
             )
 
 
-def _global_states() -> tuple[Any, Any]:
+def _get_global_states() -> tuple[Any, Any]:
     return random.getstate(), np.random.get_state(legacy=False)
 
 
 @contextlib.contextmanager
-def kept_globals() -> Iterator[dict[str, Any]]:
+def restored_globals() -> Iterator[dict[str, Any]]:
     """Restores the global random states and the settings of the process, which it yields."""
-    states, settings = _global_states(), _settings()
+    states, settings = _get_global_states(), _get_settings()
     try:
         yield settings
     finally:
@@ -674,7 +722,7 @@ def kept_globals() -> Iterator[dict[str, Any]]:
                     signal.signal(name, handler)
 
 
-def _settings() -> dict[str, Any]:
+def _get_settings() -> dict[str, Any]:
     return {
         "np.seterr()": np.geterr(),
         "np.set_printoptions()": np.get_printoptions(),
@@ -687,7 +735,7 @@ def _settings() -> dict[str, Any]:
 
 def global_settings(subject: Subject) -> None:
     """Settings of NumPy, Python and the process are what they were before it was made."""
-    if difference := find_difference(subject.settings, _settings()):
+    if difference := find_difference(subject.settings, _get_settings()):
         raise Failed(f"it changes a setting of the whole process: {difference}")
 
 
@@ -723,7 +771,7 @@ def actions(subject: Subject) -> None:
                 "caller fills the same array again, other values are returned; keep a copy: "
                 f"{difference}"
             )
-        if learns(env):
+        if keeps_running_statistics(env):
             return
         _require_same_if_python_int(subject, env)
         _require_action_copied_by_step_async(subject, env)
@@ -830,7 +878,7 @@ def options(subject: Subject) -> None:
             raise Skipped(f"reset() needs an option: {describe_error(exc)}") from exc
         if not repeats:
             raise Skipped("see 'seed repeats'")
-        if learns(env):
+        if keeps_running_statistics(env):
             return  # resets change the running statistics
 
         def reset() -> Any:
@@ -875,7 +923,7 @@ def render(subject: Subject) -> None:
         return compare(recording(False), recording(True))
 
     try:
-        difference = guarded(compared, _TIMEOUT)
+        difference = call_in_fork(compared, _TIMEOUT)
     except (Failed, Skipped):
         raise
     except Exception as exc:
@@ -885,14 +933,14 @@ def render(subject: Subject) -> None:
 
 
 def _render(env: Any) -> None:
-    states = generator_states(env)
+    states = get_generator_states(env)
     try:
         env.render()
     except NotImplementedError:
         raise Skipped("it has no render()") from None
     except RAISED as exc:  # a mode may need what is not here
         raise Skipped(f"render() raises {describe_error(exc)}") from exc
-    if not same(states, generator_states(env)):
+    if not same(states, get_generator_states(env)):
         raise Failed(
             "render() draws random numbers from a generator of the environment, so that what "
             "follows depends on whether somebody looks"
@@ -926,7 +974,7 @@ def resets_itself(subject: Subject) -> None:
         raise Skipped("episodes end with the observation that all of them begin with")
     for end in ends:
         with subject.open() as env:
-            subject.record(env, subject.actions(env, sum(call.is_step for call in calls[:end])))
+            subject.record(env, subject.actions(env, len(select_steps(calls[:end]))))
             if not same(env.reset()[0], observations[end]):
                 return
     raise Failed(
@@ -948,8 +996,9 @@ def pickling(subject: Subject) -> None:
         raise Failed(f"{message}, so it cannot be sent to a worker") from exc
     failures: list[str] = []
     with closing(make()) as env:
-        for name, copied in () if subject.is_vector else make_copies(env, failures):
-            require_same_copy(subject, env, copied, name)
+        if not subject.is_vector:
+            for name, copied in make_copies(env, failures):
+                require_same_copy(subject, env, copied, name)
     if failures:
         message = "its constructor can be sent to a worker, but these copies cannot be checked"
         raise Skipped(f"{message}: {'; '.join(failures)}")
@@ -988,7 +1037,7 @@ def require_same_copy(subject: Subject, env: Any, copied: Any, name: str) -> Non
         raise Failed(f"{name} does not run: {type(exc).__name__}: {exc}") from exc
     if difference := compare(expected, got):
         raise Failed(f"{name} runs differently: {difference}")
-    if learns(env):
+    if keeps_running_statistics(env):
         return
     copied.reset(seed=subject.seed + 1)
 
@@ -1008,8 +1057,8 @@ def close(subject: Subject) -> None:
     """``close()`` leaves nothing behind, ends no other, can be called twice, and so can ``del``."""
     with closing(subject.make()) as open_env:  # what a library starts once is no part of it
         open_env.reset(seed=subject.seed)
-        processes, threads, files = children(), set(threading.enumerate()), open_files()
-        with ignored_errors() as ignored:
+        processes, threads, files = find_children(), set(threading.enumerate()), find_open_files()
+        with collected_errors() as ignored:
             with closing(subject.make()) as envs:
                 envs.reset(seed=subject.seed)
             try:
@@ -1019,13 +1068,13 @@ def close(subject: Subject) -> None:
             del envs
         if ignored:
             raise Failed(f"an environment that is deleted raises {ignored[0]}")
-        if pids := still_there(lambda: children() - processes):
+        if pids := wait_until_gone(lambda: find_children() - processes):
             numbers = ", ".join(map(str, sorted(pids)))
             raise Failed(f"processes are still running after close(): {numbers}")
-        if threads_left := still_there(lambda: {*threading.enumerate()} - threads):
+        if threads_left := wait_until_gone(lambda: {*threading.enumerate()} - threads):
             names = ", ".join(thread.name for thread in threads_left)
             raise Failed(f"threads are still running after close(): {names}")
-        if opened := still_there(lambda: open_files() - files):
+        if opened := wait_until_gone(lambda: find_open_files() - files):
             paths = ", ".join(sorted(path for _, path in opened))
             raise Failed(f"files are still open after close(): {paths}")
         _require_still_open(subject, open_env)
@@ -1045,7 +1094,7 @@ def _require_still_open(subject: Subject, env: Any) -> None:
 
 
 @contextlib.contextmanager
-def ignored_errors() -> Iterator[list[str]]:
+def collected_errors() -> Iterator[list[str]]:
     """Collects descriptions of errors in ``__del__``, which Python only prints."""
     errors: list[str] = []
     hook = sys.unraisablehook

@@ -37,11 +37,11 @@ from mtwrappers.testing.rules import (
     LARGE_SEEDS,
     OTHER_SEEDS,
     compare_task_ids,
-    generators,
+    get_generators,
     make_copies,
     require_same_copy,
+    require_untouched_random,
     scramble,
-    untouched_random,
 )
 
 # The methods that read, set and draw tasks.
@@ -62,12 +62,12 @@ _METHODS = "a method of seeds or tasks, or reset with options,"
 def tasks(subject: Subject) -> None:
     """Each task determines what is returned, whatever instance is given it, and in what way."""
     subject.require_repeatable()
-    with subject.open() as env, untouched_random(_METHODS):
+    with subject.open() as env, require_untouched_random(_METHODS):
         runs = _TaskRuns(subject, env)
         _, info = env.reset(seed=subject.seed)
         if subject.given_env is None and "phase" in info:
             raise Skipped("the phases of a stream draw its tasks")
-        with untouched_random(_METHODS):
+        with require_untouched_random(_METHODS):
             runs.drawn = runs.sample(env)
         expected = [runs.record(env, task) for task in runs.drawn]
         few = list(zip(runs.drawn, expected, strict=True))[:_TASKS]
@@ -139,22 +139,23 @@ class _TaskRuns:
             env.reset()
             env.reset(seed=seed)
 
+        def check_and_change(task_copy: Any) -> None:
+            """What the caller does with its task once the environment has it."""
+            require_same(task, task_copy, f"{way} must not change the task that it is given")
+            if changes_task:
+                scramble(task_copy)
+
         def begin() -> Any:
             task_copy = copied(task)
-            message = f"{way} must not change the task that it is given"
             if way == self.ways[0]:
                 self._set(env, task_copy)
-                require_same(task, task_copy, message)
-                if changes_task:
-                    scramble(task_copy)
+                check_and_change(task_copy)
                 if env is not self.env:  # each has a task of its own
                     self._set(self.env, copied(self.drawn[-1]))
                 returned = env.reset(**({} if self._is_mt else {"seed": seed}))
             else:
                 returned = env.reset(options={"task_state": task_copy})
-                require_same(task, task_copy, message)
-                if changes_task:
-                    scramble(task_copy)
+                check_and_change(task_copy)
             if self._can_get:
                 require_same(task, self._get(env), f"after {way}, {self._getter}()")
             return returned
@@ -196,9 +197,9 @@ class _TaskRuns:
         """Raises `Failed` if an `MTEnv` draws tasks from the stream of its episodes."""
         if not isinstance(self.env.unwrapped, MTEnv):
             return
-        states = pickle.dumps(generators(self.env))
+        states = pickle.dumps(get_generators(self.env))
         self.sample(self.env)
-        if states != pickle.dumps(generators(self.env)):
+        if states != pickle.dumps(get_generators(self.env)):
             raise Failed(
                 f"{self._sampler}() draws from np_random, the stream of the environment, and not "
                 "from np_random_task, so that drawing a task changes the next episode"
@@ -243,7 +244,7 @@ def _require_effect(space: Any, recordings: list[list[Call]], way: str) -> None:
     """Raises `Failed` if all tasks lead to the same observations and rewards."""
     if len(recordings) == 1:
         return
-    inner = [[_unnamed(call) for call in calls] for calls in recordings]
+    inner = [[_drop_task_names(call) for call in calls] for calls in recordings]
     varies = len({str(call.values["reward"]) for call in select_steps(recordings[0])}) > 1
     # Rewards that are all the same may still come later.
     if varies and not any(compare(inner[0], calls) for calls in inner[1:]):
@@ -258,7 +259,7 @@ def _require_effect(space: Any, recordings: list[list[Call]], way: str) -> None:
         raise Failed(f"{message}, {format_value(seen[0])}, although its space has several values")
 
 
-def _unnamed(call: Call) -> Call:
+def _drop_task_names(call: Call) -> Call:
     """The call without what names a task: infos and ``task_obs``."""
     obs = call.values["observation"]
     obs = obs["env_obs"] if isinstance(obs, dict) and "env_obs" in obs else obs
@@ -294,21 +295,24 @@ def seed_methods(subject: Subject) -> None:
     env.assert_env_seed_is_set()
     env.assert_task_seed_is_set()
 
-    def draws() -> list[Any]:
+    def draw_tasks() -> list[Any]:
         env.seed_task(seed)
         return [copied(env.sample_task_state()) for _ in range(_DRAWS)]
 
-    drawn = draws()
-    require_same(drawn, draws(), f"seed_task({seed}) must determine the tasks")
-    streams: dict[bytes, int] = {}
+    drawn = draw_tasks()
+    require_same(drawn, draw_tasks(), f"seed_task({seed}) must determine the tasks")
+    if len(drop_repeats(drawn)) == 1:
+        return  # it need not draw from the stream
     seeds = [seed, *(seed + k for k in OTHER_SEEDS)]
     seeds += [seed + k + i for k in LARGE_SEEDS for i in (0, 1)]
-    for task_seed in seeds if len(drop_repeats(drawn)) > 1 else ():
+    seed_of_stream: dict[bytes, int] = {}
+    for task_seed in seeds:
         env.seed_task(task_seed)
-        first_seed = streams.setdefault(pickle.dumps(env.np_random_task), task_seed)
-        message = "lead to the same task stream: the seed is ignored, or a part of it"
+        first_seed = seed_of_stream.setdefault(pickle.dumps(env.np_random_task), task_seed)
         require(
-            first_seed == task_seed, f"seed_task({first_seed}) and seed_task({task_seed}) {message}"
+            first_seed == task_seed,
+            f"seed_task({first_seed}) and seed_task({task_seed}) lead to the same task stream: the "
+            "seed is ignored, or a part of it",
         )
 
 
@@ -317,26 +321,29 @@ def task_options(subject: Subject) -> None:
     env, seed = subject.given_env, subject.seed
     env.reset(seed=seed)
     state = copied(env.sample_task_state())
-    for t, action in enumerate([None, *subject.actions(env, subject.steps)]):
-        ends = False
-        if action is None:
-            obs, _ = env.reset(options={"task_state": copied(state)})
-        else:
-            obs, _, *flags, _ = env.step(action)
-            ends = any(flags)
-        place = f"step {t - 1}, task_obs" if t else "task_obs"
-        require_same(env.get_task_obs(), obs["task_obs"], f"{place} must be get_task_obs()")
-        if ends:
+    obs, _ = env.reset(options={"task_state": copied(state)})
+    require_same(env.get_task_obs(), obs["task_obs"], "task_obs must be get_task_obs()")
+    for t, action in enumerate(subject.actions(env, subject.steps)):
+        obs, _, terminated, truncated, _ = env.step(action)
+        message = f"step {t}, task_obs must be get_task_obs()"
+        require_same(env.get_task_obs(), obs["task_obs"], message)
+        if terminated or truncated:
             break
 
-    def resampled(**kwargs: Any) -> Any:
+    def resample(**kwargs: Any) -> Any:
         env.reset(options={"resample_task": True}, **kwargs)
         return copied(env.get_task_state())
 
+    seeded_tasks = []
+    for last_task_seed in range(seed, seed + _DRAWS):
+        # Of a reset that draws before it seeds, the tasks of two seeds may happen to be the same.
+        env.seed_task(last_task_seed)
+        seeded_tasks.append(resample(seed=seed))
+    distinct = drop_repeats(seeded_tasks)
     message = f"reset(seed={seed}, options={{'resample_task': True}}) must determine the task"
-    require_same(resampled(seed=seed), resampled(seed=seed), message)
+    require(len(distinct) == 1, f"{message}, got {distinct}")
     several = len(drop_repeats(copied(env.sample_task_state()) for _ in range(_DRAWS))) > 1
-    drawn = drop_repeats(resampled() for _ in range(_DRAWS))
+    drawn = drop_repeats(resample() for _ in range(_DRAWS))
     message = f"{_DRAWS} resets with options={{'resample_task': True}} must draw tasks, got only"
     require(len(drawn) > 1 or not several, f"{message} {drawn}")
     with must_raise(ValueError, "reset with both task_state and resample_task"):

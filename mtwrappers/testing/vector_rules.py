@@ -27,7 +27,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
 from mtwrappers.common.errors import full_message
-from mtwrappers.testing.processes import guarded, still_there
+from mtwrappers.testing.processes import call_in_fork, wait_until_gone
 from mtwrappers.testing.recording import (
     FLAGS,
     NO_KEY,
@@ -41,7 +41,7 @@ from mtwrappers.testing.recording import (
     find_difference,
     format_value,
     get_mode,
-    learns,
+    keeps_running_statistics,
     require,
     require_same,
     same,
@@ -148,14 +148,14 @@ def _require_same_alone(subject: Subject, mode: AutoresetMode, i: int, env: Any)
         info = expected.values["info"]  # of which batches keep what is a number
         numbers = [key for key, value in info.items() if type(value) in (bool, int, float)]
         difference = find_difference(
-            _select_infos(expected, numbers), _select_infos(call, numbers), loose=True
+            _select_values(expected, numbers), _select_values(call, numbers), loose=True
         )
         if difference:
             message = f"in a vector environment, in mode {mode.value}, it returns other values"
             raise Failed(f"{message}: environment {i}, {call.name}, {difference}")
 
 
-def _select_infos(call: Call, keys: Collection[str]) -> dict[str, Any]:
+def _select_values(call: Call, keys: Collection[str]) -> dict[str, Any]:
     """The values of a call with some of its infos."""
     info = call.values["info"]
     return {**call.values, "info": {key: info[key] for key in keys if key in info}}
@@ -274,36 +274,47 @@ def as_sync(subject: Subject) -> None:
     In mode ``DISABLED``, also after a reset of some environments in the middle of their episodes.
     """
     subject.require_repeatable()
-    compared = False
-    for envs, recording in subject.modes:
-        base, mode = envs.unwrapped, get_mode(envs)
-        constructors = _find_constructors(base)
-        if envs.action_space != base.action_space:
-            raise Skipped("its wrappers change actions")
-        observations = getattr(base, "observation_mode", "same")
-        with closing(
-            SyncVectorEnv(constructors, autoreset_mode=mode, observation_mode=observations)
-        ) as sync:
-            expected = subject.record(sync)
-            expected_after_reset = _record_partial_reset(subject, sync)
-        actual_after_reset = []
-        if mode is _DISABLED:
-            with subject.open(**_choose_mode(subject, mode)) as new_envs:
-                actual_after_reset = _record_partial_reset(subject, new_envs)
-        for i in range(subject.num_envs):
-            calls = split_calls(sync, expected, i), split_calls(envs, recording, i)
-            passed_on = _find_passed_on(*calls, changes_rewards(envs))
-            _require_passed_on(*calls, passed_on, f"environment {i}", mode)
-            compared |= not passed_on.names <= {*FLAGS}
-            if passed_on.ends:
-                calls = (
-                    split_calls(sync, expected_after_reset, i),
-                    split_calls(envs, actual_after_reset, i),
-                )
-                name = f"after a reset of some environments, environment {i}"
-                _require_passed_on(*calls, passed_on, name, mode)
-    if not compared:
+    compared = [_compare_with_sync(subject, envs, calls) for envs, calls in subject.modes]
+    if not any(compared):
         raise Skipped("its wrappers change all that it returns")
+
+
+def _compare_with_sync(subject: Subject, envs: Any, recording: list[Call]) -> bool:
+    """Raises `Failed` if a recording differs from that of a `SyncVectorEnv` in the same mode.
+
+    Returns:
+        Whether any value but the flags could be compared.
+    """
+    base, mode = envs.unwrapped, get_mode(envs)
+    if not isinstance(mode, AutoresetMode):
+        raise Skipped("see 'mode'")
+    constructors = _find_constructors(base)
+    if envs.action_space != base.action_space:
+        raise Skipped("its wrappers change actions")
+    observations = getattr(base, "observation_mode", "same")
+    with closing(
+        SyncVectorEnv(constructors, autoreset_mode=mode, observation_mode=observations)
+    ) as sync:
+        expected = subject.record(sync)
+        expected_after_reset = _record_partial_reset(subject, sync)
+    actual_after_reset = []
+    if mode is _DISABLED:
+        with subject.open(**_choose_mode(subject, mode)) as new_envs:
+            actual_after_reset = _record_partial_reset(subject, new_envs)
+    compared = False
+    for i in range(subject.num_envs):
+        calls = split_calls(sync, expected, i), split_calls(envs, recording, i)
+        passed_on = _find_passed_on(*calls, changes_rewards(envs))
+        _require_passed_on(*calls, passed_on, f"environment {i}", mode)
+        compared |= not passed_on.names <= {*FLAGS}
+        if passed_on.ends:
+            calls = (
+                split_calls(sync, expected_after_reset, i),
+                split_calls(envs, actual_after_reset, i),
+            )
+            name = f"after a reset of some environments, environment {i}"
+            _require_passed_on(*calls, passed_on, name, mode)
+    return compared
 
 
 def _find_constructors(base: Any) -> list[Callable[[], Any]]:
@@ -399,10 +410,10 @@ def masks(subject: Subject) -> None:
     subject.require_types()
     for _, recording in subject.modes:
         for call in recording:
-            _masked(call, call.values["info"], "info", subject.num_envs)
+            _require_masks(call, call.values["info"], "info", subject.num_envs)
 
 
-def _masked(call: Call, infos: dict[Any, Any], place: str, n: int) -> None:
+def _require_masks(call: Call, infos: dict[Any, Any], place: str, n: int) -> None:
     for key, value in infos.items():
         if str(key).startswith("_"):
             continue
@@ -415,42 +426,71 @@ def _masked(call: Call, infos: dict[Any, Any], place: str, n: int) -> None:
                 message, f"{place}['_{key}']", f"an array of {n} bools", format_value(mask)
             )
         if key == "final_info" and isinstance(value, dict):
-            _masked(call, value, "info['final_info']", n)
+            _require_masks(call, value, "info['final_info']", n)
 
 
 def mode(subject: Subject) -> None:
     """Final observations and infos are there if and only if an episode ended, as the mode says."""
     subject.require_types()
-    n, ended = subject.num_envs, False
+    any_ended = False
     for envs, recording in subject.modes:
-        declared = get_mode(envs)
-        if not isinstance(declared, AutoresetMode):
-            message = "metadata['autoreset_mode'] must say when an environment is reset"
-            raise Failed(f"{message}, expected an AutoresetMode, got {format_value(declared)}")
-        last: Any = np.zeros(n, bool)
+        declared = _require_declared_mode(subject, envs)
+        last_ends: Any = np.zeros(subject.num_envs, bool)
         for call in select_steps(recording):
-            info, ends = call.values["info"], call.ends
-            ended |= bool(ends.any())
-            for key in ("final_obs", "final_info"):
-                value, reported = info.get(key), info.get(f"_{key}", np.zeros(n, bool))
-                if isinstance(value, np.ndarray) and value.dtype.hasobject:
-                    reported = reported | [observation is not None for observation in value]
-                needed = ends if key == "final_obs" and declared is _SAME else reported & ends
-                if difference := find_difference(needed, reported, f"info['_{key}']"):
-                    message = "the infos have a value if and only if an episode ended"
-                    raise Failed(f"{message}: {call.describe(difference)}")
-            for name in ("reward", *FLAGS) if declared is _NEXT else ():
-                if np.any(got := call.values[name][last]):
-                    message = (
-                        "in mode NextStep the step after an episode's end is its reset, without a "
-                        "reward or a flag"
-                    )
-                    raise call.make_failure(message, name, "0 or False there", format_value(got))
-            last = ends
-    if not ended:
+            _require_final_infos(call, declared)
+            if declared is _NEXT:
+                _require_empty_reset_step(call, last_ends)
+            last_ends = call.ends
+            any_ended |= bool(call.ends.any())
+    if not any_ended:
         raise Skipped(f"no episode ended within {subject.length} steps")
     if subject.repeats:
         _require_ignored_action(subject)
+
+
+def _require_declared_mode(subject: Subject, envs: Any) -> AutoresetMode:
+    """Returns the mode that a vector environment declares, or raises `Failed`."""
+    declared = get_mode(envs)
+    if not isinstance(declared, AutoresetMode):
+        message = "metadata['autoreset_mode'] must say when an environment is reset"
+        raise Failed(f"{message}, expected an AutoresetMode, got {format_value(declared)}")
+    if envs is not subject.used and declared is get_mode(subject.used):
+        raise Failed(
+            "its constructor takes autoreset_mode, but makes environments in mode "
+            f"{declared.value} when another is asked for"
+        )
+    return declared
+
+
+def _require_final_infos(call: Call, declared: AutoresetMode) -> None:
+    """Raises `Failed` if a step has final infos of other environments than those that ended."""
+    info, ends = call.values["info"], call.ends
+    for key in ("final_obs", "final_info"):
+        value, reported = info.get(key), info.get(f"_{key}", np.zeros(len(ends), bool))
+        if isinstance(value, np.ndarray) and value.dtype.hasobject:
+            reported = reported | [final_value is not None for final_value in value]
+        # Only mode SAME_STEP needs them, and an environment may have no infos.
+        needed = ends if key == "final_obs" and declared is _SAME else reported & ends
+        if difference := find_difference(needed, reported, f"info['_{key}']"):
+            message = "the infos have a value if and only if an episode ended"
+            raise Failed(f"{message}: {call.describe(difference)}")
+
+
+def _require_empty_reset_step(call: Call, last_ends: Any) -> None:
+    """Raises `Failed` if a step that is a reset, in mode ``NEXT_STEP``, has a reward or a flag.
+
+    Args:
+        call: A step.
+        last_ends: Which environments the step before it ended, of shape ``(num_envs,)``.
+    """
+    for name in ("reward", *FLAGS):
+        actual = call.values[name][last_ends]
+        if np.any(actual):
+            message = (
+                "in mode NextStep the step after an episode's end is its reset, without a reward "
+                "or a flag"
+            )
+            raise call.make_failure(message, name, "0 or False there", format_value(actual))
 
 
 def _require_ignored_action(subject: Subject) -> None:
@@ -459,12 +499,10 @@ def _require_ignored_action(subject: Subject) -> None:
         return
     actions = subject.actions(subject.used, subject.short_length)
     steps = select_steps(subject.first)[: len(actions)]
-    space, single = subject.used.action_space, subject.spaces["single_action_space"]
-    single.seed(subject.seed + 1)
+    subject.used.single_action_space.seed(subject.seed + 1)
     for t, call in enumerate(steps[:-1]):
-        rows = enumerate(iterate(space, actions[t + 1]))
-        changed = [single.sample() if call.ends[i] else action for i, action in rows]
-        actions[t + 1] = batched(single, changed)
+        ended_envs = {int(i) for i in np.flatnonzero(call.ends)}
+        actions[t + 1] = _replace_actions(subject.used, actions[t + 1], ended_envs)
     with subject.open() as envs:
         if difference := compare(subject.first, subject.record(envs, actions)):
             raise Failed(
@@ -479,39 +517,45 @@ def seeds_of_each(subject: Subject) -> None:
     if n == 1:
         raise Skipped("there is only one")
     subject.require_repeatable()
-    step_difference = None
     with subject.open() as envs:
-
-        def record_starts(seed: Any) -> list[Any]:
-            """The first observations of some episodes, for each environment."""
-            batches = [copy.deepcopy(envs.reset(seed=seed)[0])]
-            batches += [copy.deepcopy(envs.reset()[0]) for _ in range(_EPISODES)]
-            return [*zip(*(iterate(envs.observation_space, obs) for obs in batches), strict=True)]
-
-        starts, other_starts = record_starts(seed), record_starts(seed + 1000)
+        starts = _record_starts(envs, seed)
+        _require_different_starts(starts, _record_starts(envs, seed + 1000))
         seeds = [seed + i for i in range(n)]
         try:
-            listed, refusal = record_starts(seeds), ""
+            starts_of_list = _record_starts(envs, seeds)
         except Exception as exc:  # a seed for each is not for every vector environment
-            listed, refusal = starts, f"reset() takes no list of seeds: {describe_error(exc)}"
-        if not refusal:
-            require_same([seed + i for i in range(n)], seeds, "reset changes the caller's seeds")
-            actions = subject.actions(envs, min(subject.length, _STEPS))
-            step_difference = compare(subject.first, subject.record(envs, actions, seed=seeds))
+            raise Skipped(f"reset() takes no list of seeds: {describe_error(exc)}") from exc
+        require_same([seed + i for i in range(n)], seeds, "reset changes the caller's seeds")
+        if difference := find_difference(starts_of_list, starts, "observation"):
+            message = f"reset(seed={seed}) must seed environment i with {seed} + i"
+            raise Failed(f"{message}, as a list of seeds does: {difference}")
+        actions = subject.actions(envs, min(subject.length, _STEPS))
+        if difference := compare(subject.first, subject.record(envs, actions, seed=seeds)):
+            message = f"after reset(seed={seeds}), it returns something else than after the same"
+            raise Failed(f"{message} seeds as reset(seed={seed}): {difference}")
+
+
+def _record_starts(envs: Any, seed: Any) -> list[Any]:
+    """The first observations of some episodes after a seed, for each environment."""
+    batches = [copy.deepcopy(envs.reset(seed=seed)[0])]
+    batches += [copy.deepcopy(envs.reset()[0]) for _ in range(_EPISODES)]
+    rows = [iterate(envs.observation_space, batch) for batch in batches]
+    return list(zip(*rows, strict=True))
+
+
+def _require_different_starts(starts: list[Any], other_starts: list[Any]) -> None:
+    """Raises `Failed` if two environments begin all episodes with the same observations.
+
+    Args:
+        starts: The result of `_record_starts`.
+        other_starts: The same for another seed, which shows whose starts are random.
+    """
     if same(starts, other_starts):
         raise Skipped("seeds change nothing at a reset")
-    for i, j in itertools.combinations(range(n), 2):
+    for i, j in itertools.combinations(range(len(starts)), 2):
         if same(starts[i], starts[j]) and not same(starts[i], other_starts[i]):
             message = "begin all episodes with the same: they have the same seed"
             raise Failed(f"environments {i} and {j} {message}")
-    if difference := find_difference(listed, starts, "observation"):
-        message = f"reset(seed={seed}) must seed environment i with {seed} + i, as a list of seeds"
-        raise Failed(f"{message} does: {difference}")
-    if refusal:
-        raise Skipped(refusal)
-    if step_difference:
-        message = f"after reset(seed={seeds}), it returns something else than after the same seeds"
-        raise Failed(f"{message} as reset(seed={seed}): {step_difference}")
 
 
 def batch_size(subject: Subject) -> None:
@@ -533,17 +577,17 @@ def batch_size(subject: Subject) -> None:
                 raise Skipped("with another number of environments, each has other tasks")
             single = copy.deepcopy(envs.single_action_space)
             single.seed(0)
-            batch = subject.record(envs, [batched(single, [single.sample()] * size)] * _STEPS)
+            batch = subject.record(envs, [batch_actions(single, [single.sample()] * size)] * _STEPS)
             calls = split_calls(envs, batch, 0)
             recordings.append(
-                [dataclasses.replace(call, values=_select_infos(call, [])) for call in calls]
+                [dataclasses.replace(call, values=_select_values(call, [])) for call in calls]
             )
     if difference := compare(*recordings):
         message = f"environment 0 returns something else if there are {2 * least} and not {least}"
         raise Failed(f"{message}: {difference}")
 
 
-def batched(space: gymnasium.Space[Any], actions: list[Any]) -> Any:
+def batch_actions(space: gymnasium.Space[Any], actions: list[Any]) -> Any:
     """Actions, one for each environment, in a batch."""
     empty: Any = create_empty_array(space, len(actions))
     return concatenate(space, actions, empty)
@@ -556,24 +600,19 @@ def independence(subject: Subject) -> None:
         raise Skipped("there is only one")
     subject.require_repeatable()
     with subject.open() as envs:
-        if learns(envs):
+        if keeps_running_statistics(envs):
             raise Skipped("its running statistics are of all environments")
-        space, single = envs.action_space, envs.single_action_space
-        single.seed(subject.seed + 1)
+        envs.single_action_space.seed(subject.seed + 1)
         actions = subject.actions(envs, min(subject.length, _STEPS))
-        for chosen in _separate_pairs(n):
-            changed_actions = []
-            for action in actions:
-                rows = enumerate(iterate(space, action))
-                row_actions = [single.sample() if i in chosen else a for i, a in rows]
-                changed_actions.append(batched(single, row_actions))
-            pair = subject.first, subject.record(envs, changed_actions)
+        for changed_envs in _make_separating_sets(n):
+            changed_actions = [_replace_actions(envs, batch, changed_envs) for batch in actions]
+            recording = subject.record(envs, changed_actions)
             # From there on, a generator that all share has drawn for others.
-            both = enumerate(zip(*pair, strict=False))
-            ended = next((c for c, (a, b) in both if np.any(a.ends | b.ends)), None)
-            for i in {*range(n)} - chosen:
-                expected, calls = (split_calls(envs, calls[:ended], i) for calls in pair)
-                if difference := compare(expected, calls):
+            first_end = _find_first_end(subject.first, recording)
+            for i in {*range(n)} - changed_envs:
+                expected = split_calls(envs, subject.first[:first_end], i)
+                actual = split_calls(envs, recording[:first_end], i)
+                if difference := compare(expected, actual):
                     raise Failed(
                         f"environment {i} returns something else if only other environments are "
                         "given other actions: actions, or what follows from them, reach the wrong "
@@ -581,7 +620,26 @@ def independence(subject: Subject) -> None:
                     )
 
 
-def _separate_pairs(n: int) -> list[set[int]]:
+def _replace_actions(envs: Any, actions: Any, indices: Collection[int]) -> Any:
+    """A batch of actions with new random ones for some environments."""
+    space = envs.single_action_space
+    return batch_actions(
+        space,
+        [
+            space.sample() if i in indices else action
+            for i, action in enumerate(iterate(envs.action_space, actions))
+        ],
+    )
+
+
+def _find_first_end(recording: list[Call], other_recording: list[Call]) -> int | None:
+    """The first call at which an episode ends in either recording, or None."""
+    pairs = zip(recording, other_recording, strict=False)
+    ends = (bool(np.any(call.ends | other_call.ends)) for call, other_call in pairs)
+    return next((i for i, ended in enumerate(ends) if ended), None)
+
+
+def _make_separating_sets(n: int) -> list[set[int]]:
     """Sets of environments: of any two, each is once in a set without the other one.
 
     A set has the numbers with a 1, or with a 0, in one binary digit: two numbers differ in one.
@@ -594,17 +652,20 @@ def _separate_pairs(n: int) -> list[set[int]]:
 def partial_reset(subject: Subject) -> None:
     """In mode ``DISABLED`` a reset with a mask resets those alone, and leaves the caller's dict."""
     modes = [get_mode(envs) for envs, _ in subject.modes]
+    if not all(isinstance(mode, AutoresetMode) for mode in modes):
+        raise Skipped("see 'mode'")
     if _DISABLED not in modes:
-        raise Skipped(f"its mode is {getattr(modes[0], 'value', modes[0])}")
+        raise Skipped(f"its mode is {modes[0].value}")
     with subject.open(**_choose_mode(subject, _DISABLED)) as envs:
         n = envs.num_envs
-        first, second = np.arange(n) == 0, np.arange(n) % 2 == min(1, n - 1)
-        options = _require_masked_reset(subject, envs, first, None)
+        is_first, is_odd = np.arange(n) == 0, np.arange(n) % 2 == 1
+        seeded_mask = is_odd if n > 1 else is_first
+        options = _require_masked_reset(subject, envs, is_first, None)
         refusal = ""
         for seed in ([subject.seed + 1000 + 7 * i for i in range(n)], subject.seed + 1000):
             try:
-                reset_of_all = _begin(subject, envs, seed=copy.copy(seed))
-                _require_masked_reset(subject, envs, second, seed, reset_of_all)
+                reset_of_all = _record_observations(subject, envs, seed=copy.copy(seed))
+                _require_masked_reset(subject, envs, seeded_mask, seed, reset_of_all)
             except Failed:
                 raise
             except Exception as exc:
@@ -618,7 +679,7 @@ def partial_reset(subject: Subject) -> None:
         raise Skipped(refusal)
 
 
-def _begin(subject: Subject, envs: Any, **kwargs: Any) -> list[list[Any]]:
+def _record_observations(subject: Subject, envs: Any, **kwargs: Any) -> list[list[Any]]:
     """The observations after a reset, and those after a step, of each environment."""
     observations = [copy.deepcopy(envs.reset(**kwargs)[0])]
     observations.append(copy.deepcopy(envs.step(subject.actions(envs, 1)[0])[0]))
@@ -639,7 +700,7 @@ def _require_masked_reset(
         envs: Its vector environment.
         mask: Which environments are reset.
         seed: The seed of the reset, a list of seeds, or None.
-        reset_of_all: The result of `_begin` for a reset of all with this seed.
+        reset_of_all: The result of `_record_observations` for a reset of all with this seed.
     """
     envs.reset(seed=subject.seed)
     observation, _, *flags, _ = envs.step(subject.actions(envs, 1)[0])
@@ -650,7 +711,7 @@ def _require_masked_reset(
         observation, _ = envs.reset(seed=seeds, options=options)
         rows_after = [list(iterate(envs.observation_space, observation))]
     else:
-        rows_after = _begin(subject, envs, seed=seeds, options=options)
+        rows_after = _record_observations(subject, envs, seed=seeds, options=options)
     name = f"a reset of environments {np.flatnonzero(mask).tolist()} with seed {seed}"
     for i in np.flatnonzero(~mask):
         if difference := find_difference(rows_before[i], rows_after[0][i], "observation"):
@@ -685,10 +746,12 @@ def killed(subject: Subject) -> None:
                 envs.step(action)
         with contextlib.suppress(Exception):
             envs.close()
-        return not still_there(multiprocessing.active_children)
+        return not wait_until_gone(multiprocessing.active_children)
 
     try:
-        require(guarded(kill, _KILL_TIMEOUT), "after a worker was killed, close() leaves processes")
+        require(
+            call_in_fork(kill, _KILL_TIMEOUT), "after a worker was killed, close() leaves processes"
+        )
     except TimeoutError:
         message = f"step() or close() hangs (waited {_KILL_TIMEOUT:.0f} s)"
         raise Failed(f"after a worker was killed, {message}") from None
@@ -699,22 +762,26 @@ def killed(subject: Subject) -> None:
 
 def attributes(subject: Subject) -> None:
     """Its mode, spaces and sizes equal `SyncVectorEnv`'s, with tasks of equal size."""
-    ours = subject.given_env
+    envs = subject.given_env
     names = ["num_envs", "observation_space", "action_space"]
     names += ["single_observation_space", "single_action_space"]
-    require_same(subject.mode, get_mode(ours), "metadata['autoreset_mode']")
+    require_same(subject.mode, get_mode(envs), "metadata['autoreset_mode']")
     with closing(SyncVectorEnv(get_makers(subject), autoreset_mode=subject.mode)) as sync:
         for name in ("autoreset_mode", *names):
-            require_same(getattr(sync, name), getattr(ours, name), name)
-    m, k = ours.meta_batch_size, ours.envs_per_task
-    require(m * k == ours.num_envs, f"{m} tasks times {k} environments must be {ours.num_envs}")
+            require_same(getattr(sync, name), getattr(envs, name), name)
+    m, k = envs.meta_batch_size, envs.envs_per_task
+    require(m * k == envs.num_envs, f"{m} tasks times {k} environments must be {envs.num_envs}")
 
 
 def as_its_makers(subject: Subject) -> None:
     """It returns exactly what Gymnasium's `SyncVectorEnv` returns, with a seed and with a list."""
-    ours, mode, seed = subject.given_env, subject.mode, subject.seed
-    seeds = [seed * 7 + 3 * i for i in range(subject.num_envs)]
-    for seed_or_seeds, calls in ((seeds, subject.record(ours, seed=seeds)), (seed, subject.first)):
-        makers = get_makers(subject)
-        _, expected = _record_sync(subject, makers, mode, subject.steps, seed=seed_or_seeds)
-        _require_equal(expected, calls, type(ours).__name__, mode)
+    seeds = [subject.seed * 7 + 3 * i for i in range(subject.num_envs)]
+    _require_same_as_makers(subject, seeds, subject.record(subject.given_env, seed=seeds))
+    _require_same_as_makers(subject, subject.seed, subject.first)
+
+
+def _require_same_as_makers(subject: Subject, seed: int | list[int], calls: list[Call]) -> None:
+    """Compares calls after ``reset(seed=seed)`` with `SyncVectorEnv` of the constructors."""
+    makers, mode = get_makers(subject), subject.mode
+    _, expected = _record_sync(subject, makers, mode, subject.steps, seed=seed)
+    _require_equal(expected, calls, type(subject.given_env).__name__, mode)

@@ -16,10 +16,10 @@ def test_a_task_is_groups_of_the_50_classes_classes_and_benchmarks():
     groups = classes_of("easy, medium,hard,very_hard")
     assert [len(classes) for classes in groups.values()] == [28, 11, 6, 5]
     assert sorted(name for group in groups.values() for name in group) == sorted(all_classes())
-    found = classes_of("push-v3,MT10,reach-v3")
-    assert list(found) == ["push-v3", "MT10", "reach-v3"]
-    assert found["push-v3"] == ["push-v3"]
-    assert found["MT10"][:3] == ["reach-v3", "push-v3", "pick-place-v3"]
+    mixed_groups = classes_of("push-v3,MT10,reach-v3")
+    assert list(mixed_groups) == ["push-v3", "MT10", "reach-v3"]
+    assert mixed_groups["push-v3"] == ["push-v3"]
+    assert mixed_groups["MT10"][:3] == ["reach-v3", "push-v3", "pick-place-v3"]
 
 
 @pytest.mark.parametrize(
@@ -38,12 +38,12 @@ def test_a_part_that_does_not_exist_or_stands_there_twice_is_refused(task, messa
 @pytest.mark.slow_but("pixels_agent_pos")
 def test_an_observation_is_a_dict_with_the_frame(observation):
     env = make_class_env("reach-v3", observation=observation, **SMALL)
-    beside = {
+    other_keys = {
         "pixels": [],
         "pixels_agent_pos": ["agent_pos"],
         "pixels_state": ["environment_state"],
     }
-    assert sorted(env.observation_space) == sorted(["pixels", *beside[observation]])
+    assert sorted(env.observation_space) == sorted(["pixels", *other_keys[observation]])
     assert env.unwrapped.envs_built == 0
     assert check_env_warnings(env, skip_render_check=True) == []
     assert env.reset(seed=1000)[1]["is_success"] is False
@@ -71,15 +71,15 @@ def test_success_ends_an_episode_and_infos_say_so_in_a_vector():
     act = expert("reach-v3")
     obs, infos = envs.reset(seed=[1000, 1001])
     assert infos["is_success"].dtype == bool
-    over = np.zeros(2, bool)
+    terminated = np.zeros(2, bool)
     for _ in range(200):
         assert not infos["is_success"].any()
         states = obs["environment_state"]
-        obs, _, over, truncated, infos = envs.step([act(s, s[-3:]) for s in states])
-        if over.any():
+        obs, _, terminated, truncated, infos = envs.step([act(s, s[-3:]) for s in states])
+        if terminated.any():
             break
     assert not truncated.any()
-    assert np.array_equal(infos["is_success"], over)
+    assert np.array_equal(infos["is_success"], terminated)
     assert envs.call("_max_episode_steps") == (200, 200)
     assert envs.call("task_description") == ("Reach a goal position",) * 2
     envs.close()

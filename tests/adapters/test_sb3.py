@@ -54,22 +54,22 @@ class NestedActionEnv(CountingEnv):
         self.action_space = action_space
 
     def step(self, action):
-        obs, _, *others = super().step(action)
+        obs, _, *flags_and_info = super().step(action)
         flat = flatten(self.action_space, action)
-        return obs, float(np.arange(len(flat)) @ flat), *others
+        return obs, float(np.arange(len(flat)) @ flat), *flags_and_info
 
 
 class LivesEnv(gymnasium.Wrapper):
     """Ends an episode with every step, as wrappers do that end one with each life of a game."""
 
-    over = True
+    env_ended = True
 
     def reset(self, **kwargs):
-        return self.env.reset(**kwargs) if self.over else (self.last_obs, {})
+        return self.env.reset(**kwargs) if self.env_ended else (self.last_obs, {})
 
     def step(self, action):
         self.last_obs, reward, terminated, truncated, info = self.env.step(action)
-        self.over = terminated or truncated
+        self.env_ended = terminated or truncated
         return self.last_obs, reward, True, False, info
 
 
@@ -77,12 +77,12 @@ def with_statistics(make, **kwargs):
     return RecordEpisodeStatistics(make(**kwargs))
 
 
-def limited(length):
+def make_limited(length):
     """Is terminated, truncated after three steps, or both at once."""
     return TimeLimit(DictEnv(length), 3)
 
 
-def both_ends(kind=CountingEnv):
+def varied_makers(kind=CountingEnv):
     """Constructors of episodes of other lengths; every second one is truncated."""
     return [
         partial(kind, length=length, truncate=i % 2 == 1, first=100 * i)
@@ -91,10 +91,10 @@ def both_ends(kind=CountingEnv):
 
 
 KINDS = {
-    "numbers": both_ends(),
-    "boxes and any infos": both_ends(ReportingEnv),
-    "dicts": [partial(limited, length) for length in LENGTHS],
-    "statistics": [partial(with_statistics, make) for make in both_ends()],
+    "numbers": varied_makers(),
+    "boxes and any infos": varied_makers(ReportingEnv),
+    "dicts": [partial(make_limited, length) for length in LENGTHS],
+    "statistics": [partial(with_statistics, make) for make in varied_makers()],
 }
 N = len(LENGTHS)
 
@@ -116,17 +116,17 @@ def actions(space, t):
 ADDED = ("t", "is_success", "success_once")
 
 
-def plain(value):
-    """Without what is `ADDED`."""
+def remove_added(value):
+    """Removes the entries of infos that are `ADDED`."""
     if isinstance(value, dict):
-        return {key: plain(v) for key, v in value.items() if key not in ADDED}
+        return {key: remove_added(v) for key, v in value.items() if key not in ADDED}
     if isinstance(value, (list, tuple)):
-        return [plain(one) for one in value]
+        return [remove_added(element) for element in value]
     return value
 
 
-def in_monitor(make):
-    """In SB3's own wrapper."""
+def make_monitored(make):
+    """Makes an environment in SB3's own wrapper."""
     return importlib.import_module("stable_baselines3.common.monitor").Monitor(make())
 
 
@@ -144,7 +144,7 @@ def test_it_returns_what_dummy_vec_env_returns_in_its_wrappers_too(sb3, executor
     makers = KINDS[kind]
     ours = mt.as_sb3_vec_env(executor(makers, N))
     if kind != "statistics":  # SB3's own, where the environments have none
-        makers = [partial(in_monitor, make) for make in makers]
+        makers = [partial(make_monitored, make) for make in makers]
     theirs = sb3.DummyVecEnv(makers)
     if wrap != "nothing":
         ours, theirs = (getattr(sb3, wrap)(venv, *WRAPPERS[wrap]) for venv in (ours, theirs))
@@ -153,11 +153,11 @@ def test_it_returns_what_dummy_vec_env_returns_in_its_wrappers_too(sb3, executor
     assert ours.action_space == theirs.action_space
     for _ in range(2):
         assert ours.seed(7) == theirs.seed(7) == [7, 8, 9, 10]
-        assert equal(*map(plain, (ours.reset(), theirs.reset())))
+        assert equal(*map(remove_added, (ours.reset(), theirs.reset())))
         for t in range(13):
             assert ours.unwrapped.reset_infos == theirs.unwrapped.reset_infos
             act = actions(ours.action_space, t)
-            assert equal(*map(plain, (ours.step(act), theirs.step(act))))
+            assert equal(*map(remove_added, (ours.step(act), theirs.step(act))))
     ours.close()
     theirs.close()
 
@@ -180,34 +180,36 @@ def test_nested_actions_come_one_per_environment(sb3, executor, space):
     theirs.reset()
     ours.action_space.seed(0)
     for _ in range(3):
-        each = [ours.action_space.sample() for _ in range(3)]
-        assert ours.step(each)[1].tolist() == theirs.step(each)[1].tolist()
+        batch = [ours.action_space.sample() for _ in range(3)]
+        assert ours.step(batch)[1].tolist() == theirs.step(batch)[1].tolist()
     ours.close()
 
 
 @both_executors
-@pytest.mark.parametrize("wrap", [with_statistics, in_monitor, lambda make: make()])
+@pytest.mark.parametrize("wrap", [with_statistics, make_monitored, lambda make: make()])
 def test_a_wrapper_that_counts_episodes_says_where_they_end(sb3, executor, wrap):
     makers = [lambda: LivesEnv(wrap(CountingEnv))] * 2
     venv = mt.as_sb3_vec_env(executor(makers, 2))
     venv.reset()
-    found = []
+    lengths = []
     for _ in range(6):
         infos = venv.step(np.zeros(2, np.int64))[3]
-        found.append([info["episode"]["l"] if "episode" in info else 0 for info in infos])
-    whole = [[0, 0], [0, 0], [3, 3]]
-    assert found == (whole * 2 if wrap in (with_statistics, in_monitor) else [[1, 1]] * 6)
+        lengths.append([info["episode"]["l"] if "episode" in info else 0 for info in infos])
+    episode_ends = [[0, 0], [0, 0], [3, 3]]
+    assert lengths == (
+        episode_ends * 2 if wrap in (with_statistics, make_monitored) else [[1, 1]] * 6
+    )
     venv.close()
 
 
 def test_success_and_the_time_are_reported_at_the_end_of_an_episode(sb3):
-    makers, before = [partial(ReportingEnv, 2), partial(ReportingEnv, 3)], time.time()
+    makers, start = [partial(ReportingEnv, 2), partial(ReportingEnv, 3)], time.time()
     venv = mt.as_sb3_vec_env(mt.MetaIterativeEnvExecutor(makers, 2))
     venv.reset()
     infos = [venv.step(np.zeros((2, 2), np.float32))[3] for _ in range(3)]
-    found = [[info.get("is_success") for info in each] for each in infos]
-    assert found == [[None, None], [False, None], [None, True]]
-    assert 0 <= infos[1][0]["episode"]["t"] <= time.time() - before
+    successes = [[info.get("is_success") for info in env_infos] for env_infos in infos]
+    assert successes == [[None, None], [False, None], [None, True]]
+    assert 0 <= infos[1][0]["episode"]["t"] <= time.time() - start
 
 
 class SuccessEnv(CountingEnv):
@@ -242,11 +244,11 @@ def test_a_success_counts_for_its_own_episode_alone(sb3, executor):
     venv.reset()
     venv.step(np.zeros(2, np.int64))
     venv.set_attr("successes", ())
-    found = [venv.step(np.zeros(2, np.int64))[3] for _ in range(5)]
-    first, second = found[1], found[4]
+    infos = [venv.step(np.zeros(2, np.int64))[3] for _ in range(5)]
+    first, second = infos[1], infos[4]
     assert [info["success_once"] for info in first] == [True, False]
     assert [info["success_once"] for info in second] == [False, False]
-    assert "success_once" not in found[0][0]
+    assert "success_once" not in infos[0][0]
     venv.close()
 
 
@@ -359,16 +361,18 @@ def test_after_ctrl_c_anywhere_in_a_step_a_reset_begins_anew(sb3, executor):
     venv.close()
 
 
-@pytest.mark.parametrize("own", [False, True], ids=["the adapter's", "the environments'"])
-def test_statistics_are_of_the_rewards_that_those_see_who_keep_them(sb3, own):
-    make = partial(with_statistics, CountingEnv) if own else CountingEnv
+@pytest.mark.parametrize(
+    "env_keeps_statistics", [False, True], ids=["the adapter's", "the environments'"]
+)
+def test_statistics_are_of_the_rewards_that_those_see_who_keep_them(sb3, env_keeps_statistics):
+    make = partial(with_statistics, CountingEnv) if env_keeps_statistics else CountingEnv
     envs = HalfReward(mt.MetaIterativeEnvExecutor([partial(make, length=2)] * 2, 2))
     venv = mt.as_sb3_vec_env(envs)
     venv.reset()
     venv.step(np.zeros(2, np.int64))
     _, rewards, _, infos = venv.step(np.zeros(2, np.int64))
     assert rewards.tolist() == [1, 1]
-    assert infos[0]["episode"]["r"] == (3.0 if own else 1.5)
+    assert infos[0]["episode"]["r"] == (3.0 if env_keeps_statistics else 1.5)
     assert venv.vec_env is envs
     venv.close()
     assert envs.unwrapped.closed

@@ -14,9 +14,9 @@ def _environment_is_put_back(monkeypatch):
         monkeypatch.delenv(name)
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("NO_COLOR", "1")
-    before = signal.getsignal(signal.SIGINT)
+    handler = signal.getsignal(signal.SIGINT)
     yield
-    signal.signal(signal.SIGINT, before)  # which an interrupted rollout leaves ignored
+    signal.signal(signal.SIGINT, handler)  # which an interrupted rollout leaves ignored
 
 
 @pytest.fixture

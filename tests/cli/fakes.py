@@ -12,34 +12,34 @@ SHIPPED = ROOT / "benchmarks/reference"
 FILES = ["results.csv", "results.json", "results.npz", "success.png"]
 
 
-def results_of(out, *arguments, workers=1):
+def run_rollout(folder, *arguments, workers=1):
     """Runs a rollout in this process, in the place of an earlier one; returns its result."""
-    into = ["--workers", str(workers), "--out", str(out), "--overwrite"]
-    assert main(["rollout", *arguments, *into]) == 0
-    return EvaluationResult.load(out / "results.json")
+    options = ["--workers", str(workers), "--out", str(folder), "--overwrite"]
+    assert main(["rollout", *arguments, *options]) == 0
+    return EvaluationResult.load(folder / "results.json")
 
 
-def finished(out):
-    """How many episodes a rollout has kept so far."""
+def count_episodes(folder):
+    """Counts the episodes that a rollout has saved so far."""
     try:
-        return len(read_evidence(out / "results.npz"))
+        return len(read_evidence(folder / "results.npz"))
     except (EvidenceError, FileNotFoundError):
         return 0
 
 
-def rollout_in_a_fork(out, *arguments, said="/dev/null"):
+def start_rollout(folder, *arguments, output="/dev/null"):
     """Starts a rollout as a process that leads a group of processes."""
-    return forks.start(main, ["rollout", *arguments, "--out", str(out)], output=said)
+    return forks.start(main, ["rollout", *arguments, "--out", str(folder)], output=output)
 
 
-def processes(group):
-    """The processes of a group, but for those that have ended and wait to be noticed."""
-    found = []
+def find_processes(group):
+    """Returns the ids of the processes of a group, without zombies."""
+    pids = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
-            state, _, its_group = path.read_text().rpartition(")")[2].split()[:3]
+            state, _, process_group = path.read_text().rpartition(")")[2].split()[:3]
         except (FileNotFoundError, ProcessLookupError):
             continue
-        if int(its_group) == group and state != "Z":
-            found.append(int(path.parent.name))
-    return found
+        if int(process_group) == group and state != "Z":
+            pids.append(int(path.parent.name))
+    return pids

@@ -13,7 +13,7 @@ from tests.testing import faults
 
 
 @pytest.fixture(autouse=True)
-def _own_environments(tmp_path, monkeypatch):
+def _user_environments(tmp_path, monkeypatch):
     shutil.copy(faults.__file__, tmp_path / "my_env.py")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
@@ -26,11 +26,11 @@ def check(*arguments):
 
 
 @pytest.mark.parametrize(
-    "given", ["my_env:WalkEnv", "my_env.py:WalkEnv", "mtwrappers/PointGoal-v0"]
+    "env_name", ["my_env:WalkEnv", "my_env.py:WalkEnv", "mtwrappers/PointGoal-v0"]
 )
 @pytest.mark.slow
-def test_without_a_fault_the_exit_code_is_0(given, capsys):
-    assert check(given) == 0
+def test_without_a_fault_the_exit_code_is_0(env_name, capsys):
+    assert check(env_name) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "FAILED" not in "".join(lines)
     assert max(map(len, lines)) <= 80
@@ -40,9 +40,11 @@ def test_a_fault_is_named_and_the_exit_code_is_1(tmp_path, capsys):
     assert check("my_env:NumpyFlagEnv") == 1
     assert "FAILED   types" in capsys.readouterr().out
     assert check("my_env:LostFinalVectorEnv") == 1  # which needs an argument
-    said = " ".join(capsys.readouterr().out.split())
-    assert "it cannot be made: TypeError: " in said
-    assert "argument: 'env'; give arguments as kwargs, on the command line as --kwargs JSON" in said
+    output = " ".join(capsys.readouterr().out.split())
+    assert "it cannot be made: TypeError: " in output
+    assert (
+        "argument: 'env'; give arguments as kwargs, on the command line as --kwargs JSON" in output
+    )
     (tmp_path / "leaving.py").write_text("import sys\n\ndef make():\n    sys.exit(3)\n")
     assert check("leaving.py:make") == 1
     assert "it cannot be made: SystemExit: 3 (leaving.py, line 4" in capsys.readouterr().out

@@ -46,8 +46,8 @@ def test_the_runs_of_a_method_are_a_table(files, capsys):
 
 def test_several_methods_are_compared_beneath(files, capsys):
     assert main(["compare", *files]) == 0
-    said = capsys.readouterr().out
-    table, differences = said.split("\n\nA: mine (2 runs)\nB: their_method (1 run)\n")
+    output = capsys.readouterr().out
+    table, differences = output.split("\n\nA: mine (2 runs)\nB: their_method (1 run)\n")
     assert table.splitlines()[0].split() == ["task", "mine", "their_method"]
     assert "1 run: 95% interval over its episodes, not over training:" in table
     assert "a single run has no interval" in differences
@@ -65,19 +65,19 @@ def test_several_methods_are_compared_beneath(files, capsys):
 )
 def test_formats_are_the_table_alone(format, start, name, files, capsys):
     assert main(["compare", *files, "--format", format]) == 0
-    said = capsys.readouterr().out
-    assert said.startswith(start)
-    assert name in said
-    assert "B - A" not in said
+    output = capsys.readouterr().out
+    assert output.startswith(start)
+    assert name in output
+    assert "B - A" not in output
     assert main(["compare", *files, "--format", format, "--no-tasks"]) == 0
-    less = capsys.readouterr().out
-    assert "reach-v3" in said
-    assert "reach-v3" not in less
-    assert ("mean over tasks" if format == "csv" else "mean over 1 task") in less
+    without_tasks = capsys.readouterr().out
+    assert "reach-v3" in output
+    assert "reach-v3" not in without_tasks
+    assert ("mean over tasks" if format == "csv" else "mean over 1 task") in without_tasks
     assert main(["compare", *files, "--format", format, "--plot", "plot.png"]) == 0
-    assert capsys.readouterr().out == said
+    assert capsys.readouterr().out == output
     if format == "csv":
-        rows = [*csv.DictReader(io.StringIO(said))]
+        rows = [*csv.DictReader(io.StringIO(output))]
         assert [row["method"] for row in rows] == ["mine"] * 2 + ["their_method"] * 2
 
 
@@ -86,14 +86,14 @@ def test_a_curve_is_a_picture_and_a_table_beside_it(files, tmp_path, capsys):
         save(f"run-{seed}-{steps:04}", "run", seed, successes, steps)
     runs = sorted(path.name for path in tmp_path.glob("run-*"))
     assert main(["compare", *runs, "theirs.json", "--curve", "curve.png"]) == 0
-    said = capsys.readouterr().out
-    assert said.endswith("\nwrote curve.png\nwrote curve.csv\n")
+    output = capsys.readouterr().out
+    assert output.endswith("\nwrote curve.png\nwrote curve.csv\n")
     sentence = "run: 2 runs (training seeds 0, 1) after 20 training steps, the last of 2 points"
-    assert f"{sentence}, 10 episodes." in " ".join(said.split())
+    assert f"{sentence}, 10 episodes." in " ".join(output.split())
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
     table = [*csv.DictReader((tmp_path / "curve.csv").read_text().splitlines())]
     assert [
-        (one["method"], one["training_steps"], one["name"], one["success"]) for one in table
+        (row["method"], row["training_steps"], row["name"], row["success"]) for row in table
     ] == [
         ("run", "10", "reach-v3", "0.30000000000000004"),
         ("run", "10", "mean over tasks", "0.30000000000000004"),
@@ -115,12 +115,12 @@ def test_a_method_stands_for_its_result_of_the_same_protocol_wherever_it_is_name
     random = "random/metaworld-3.1-MT10"
     mine = str(shutil.copy(SHIPPED / random / "results.json", tmp_path / "mine.json"))
     assert main(["compare", mine, "reference:experts"]) == 0
-    said = capsys.readouterr().out
-    assert "\nA: random (1 run)\nB: reference:experts (reference of mtwrappers, 1 run)\n" in said
-    *_, row = [line for line in said.splitlines() if line.startswith("mean over 10 tasks")]
+    output = capsys.readouterr().out
+    assert "\nA: random (1 run)\nB: reference:experts (reference of mtwrappers, 1 run)\n" in output
+    *_, row = [line for line in output.splitlines() if line.startswith("mean over 10 tasks")]
     assert row.split()[4:7] == ["0.04", "0.98", "+0.94"]
     assert main(["compare", mine, "reference:experts/metaworld-3.1-MT10"]) == 0
-    assert capsys.readouterr().out == said
+    assert capsys.readouterr().out == output
     assert main(["compare", f"reference:{random}", "reference:experts"]) == 0
     assert "\nA: reference:random (reference of mtwrappers, 1 run)\n" in capsys.readouterr().out
     assert main(["compare", "reference:experts", mine]) == 0
@@ -146,12 +146,12 @@ def test_a_reference_is_no_run_of_a_method_of_ones_own_with_its_name(tmp_path, c
     mine = dataclasses.replace(result, evidence=None)
     mine = dataclasses.replace(
         mine,
-        episodes=[dataclasses.replace(one, episode_return=0.0) for one in mine.episodes],
+        episodes=[dataclasses.replace(episode, episode_return=0.0) for episode in mine.episodes],
     )
     mine.save("mine.json")
     mine.described(policy="reference:random").save("odd.json")
     assert main(["compare", "mine.json", "odd.json", "reference:random", "--no-tasks"]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     for name in ("random", "reference:random"):
-        assert f"\n{name}: 1 run, 500 episodes." in said
-    assert "\nreference:reference:random: reference of mtwrappers, 1 run, 500 episodes." in said
+        assert f"\n{name}: 1 run, 500 episodes." in output
+    assert "\nreference:reference:random: reference of mtwrappers, 1 run, 500 episodes." in output

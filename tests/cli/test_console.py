@@ -18,7 +18,7 @@ ESCAPE, END = "\x1b", "the end"
 
 @pytest.fixture
 def terminal(monkeypatch):
-    """Runs a command in a terminal of 80 columns; returns its exit code and what it drew."""
+    """Runs a command in a terminal of 80 columns; returns its exit code and its output."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR")
@@ -45,9 +45,9 @@ def terminal(monkeypatch):
                 code = exc.code
             screen.write(END)  # processes that were started may keep the terminal open
             screen.flush()
-            said = drawn.result()
+            output = drawn.result()
         os.close(reader)
-        return code, said
+        return code, output
 
     return run
 
@@ -56,13 +56,13 @@ def terminal(monkeypatch):
 
 
 def test_a_terminal_has_colours_and_no_color_refuses_them(terminal, monkeypatch):
-    said = "mtwrappers: error: unknown benchmark 'MT1O'; did you mean 'MT1' or 'MT10'?\n"
+    message = "mtwrappers: error: unknown benchmark 'MT1O'; did you mean 'MT1' or 'MT10'?\n"
     code, drawn = terminal("rollout", "MT1O")
     assert code == 2
-    assert drawn == said.replace("mtwrappers: error: ", "\x1b[1;31mmtwrappers: error: \x1b[0m")
+    assert drawn == message.replace("mtwrappers: error: ", "\x1b[1;31mmtwrappers: error: \x1b[0m")
     assert ESCAPE in terminal("--help")[1]
     monkeypatch.setenv("NO_COLOR", "1")
-    assert terminal("rollout", "MT1O") == (2, said)
+    assert terminal("rollout", "MT1O") == (2, message)
     assert ESCAPE not in terminal("--help")[1]
 
 
@@ -94,14 +94,14 @@ def test_a_text_from_a_file_draws_nothing(capsys, monkeypatch):
 def test_a_rollout_prints_one_command_that_verifies_it_whatever_its_path(
     terminal, tmp_path, monkeypatch
 ):
-    out = tmp_path / f"a long name of 'mine' {'x' * 80}"
+    folder = tmp_path / f"a long name of 'mine' {'x' * 80}"
     arguments = ["MT1", "--policy", "random", "--episodes", "1", "--workers", "1"]
-    code, drawn = terminal("rollout", *arguments, "--out", str(out))
+    code, drawn = terminal("rollout", *arguments, "--out", str(folder))
     assert code == 0
-    *_, before, last = re.sub(r"\x1b\[[\d;?]*\w", "", drawn).splitlines()
-    assert before == "Anyone who has results.json and results.npz can check the numbers:"
-    assert shlex.split(last) == ["mtwrappers", "verify", str(out / "results.json")]
-    code, drawn = terminal(*shlex.split(last)[1:])
+    *_, hint, command = re.sub(r"\x1b\[[\d;?]*\w", "", drawn).splitlines()
+    assert hint == "Anyone who has results.json and results.npz can check the numbers:"
+    assert shlex.split(command) == ["mtwrappers", "verify", str(folder / "results.json")]
+    code, drawn = terminal(*shlex.split(command)[1:])
     assert code == 0
     assert re.search(r"\x1b\[1;32mverified in \d+ s\x1b\[0m\n", drawn)
 
@@ -111,9 +111,9 @@ def test_a_rollout_prints_one_command_that_verifies_it_whatever_its_path(
 
 def test_without_arguments_it_is_its_help(capsys):
     assert main(["--help"]) == 0
-    said = capsys.readouterr().out
+    help_text = capsys.readouterr().out
     assert main([]) == 0
-    assert capsys.readouterr() == (said, "")
+    assert capsys.readouterr() == (help_text, "")
 
 
 # Few episodes.
@@ -142,9 +142,9 @@ def test_methods_with_few_episodes_are_warned_of(tmp_path, monkeypatch, capsys):
         episodes = [Episode("reach-v3", i, 1.0, 5, i < 2, False, i) for i in range(number)]
         EvaluationResult(episodes).described(policy=f"mine{number}").save(f"{number}.json")
     assert main(["compare", "5.json", "--format", "csv"]) == 0
-    said = capsys.readouterr()
-    assert said.out.startswith("method,over,")
-    assert said.err == (
+    captured = capsys.readouterr()
+    assert captured.out.startswith("method,over,")
+    assert captured.err == (
         "mtwrappers: warning: mine5 has 5 episodes; from fewer than 93, a 95% interval at a rate "
         "of 0.5 is wider than ±0.10\n"
     )
@@ -152,8 +152,8 @@ def test_methods_with_few_episodes_are_warned_of(tmp_path, monkeypatch, capsys):
     assert "warning: mine1 has 1 episode; from fewer" in capsys.readouterr().err
     assert main(["compare", "93.json"]) == 0
     assert capsys.readouterr().err == ""
-    of_trials = Design(0, 1, trials=2, adaptation_episodes=1, adaptation_steps=1)
+    design = Design(0, 1, trials=2, adaptation_episodes=1, adaptation_steps=1)
     episodes = [Episode("reach-v3", i, 1.0, 5, True, True, trial=t) for t in (0, 1) for i in (0, 1)]
-    EvaluationResult(episodes, of_trials).described(policy="meta").save("meta.json")
+    EvaluationResult(episodes, design).described(policy="meta").save("meta.json")
     assert main(["compare", "meta.json"]) == 0
     assert "warning: meta has 2 trials; from fewer than 93" in capsys.readouterr().err

@@ -19,8 +19,8 @@ COMMANDS = {
 }
 
 
-def interrupted_after(module, *command, cwd):
-    """The exit code and the errors of a command, if Ctrl-C comes when it has imported a module."""
+def interrupt_after(module, *command, cwd):
+    """Interrupts a command when it has imported a module; returns its exit code and its errors."""
     process = subprocess.Popen(
         [sys.executable, "-X", "importtime", "-m", "mtwrappers", *command],
         stdout=subprocess.DEVNULL,
@@ -37,8 +37,8 @@ def interrupted_after(module, *command, cwd):
     with process.stderr as source:
         errors = source.read()  # not `communicate`, which leaves out what is buffered
     process.wait(timeout=60)
-    said = re.sub(r"import time:.*\n?", "", errors)  # workers import, too
-    return process.returncode, said.splitlines()
+    messages = re.sub(r"import time:.*\n?", "", errors)  # workers import, too
+    return process.returncode, messages.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def interrupted_after(module, *command, cwd):
 )
 @pytest.mark.slow_but("list", "mujoco._functions-rollout")
 def test_ctrl_c_while_a_command_starts_is_one_line(module, command, tmp_path):
-    assert interrupted_after(module, *COMMANDS[command], cwd=tmp_path) == (130, [INTERRUPTED])
+    assert interrupt_after(module, *COMMANDS[command], cwd=tmp_path) == (130, [INTERRUPTED])
 
 
 @pytest.mark.parametrize("command", [["list"], ["rollout", "--help"]])

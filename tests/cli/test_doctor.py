@@ -24,9 +24,9 @@ def trials(monkeypatch):
     """Only EGL works."""
     for name in ("MUJOCO_EGL_DEVICE_ID", "PYOPENGL_PLATFORM", "DISPLAY"):
         monkeypatch.delenv(name, raising=False)
-    known = {"egl": Trial("egl"), "osmesa": NO_LIBRARY}
-    monkeypatch.setattr(doctor, "try_backend", lambda name: known.get(name, Trial(name, "no")))
-    return known
+    backends = {"egl": Trial("egl"), "osmesa": NO_LIBRARY}
+    monkeypatch.setattr(doctor, "try_backend", lambda name: backends.get(name, Trial(name, "no")))
+    return backends
 
 
 def test_it_prints_versions_extras_workers_and_each_backend(capsys, monkeypatch, trials):
@@ -89,7 +89,7 @@ VERSIONS = {"mtwrappers": "0.1.0", "sb3-like": "2.9", "numpy": "2.4"}
 
 
 @pytest.mark.parametrize(
-    ("extra", "said"),
+    ("extra", "expected"),
     [
         ("old", "no: sb3-like is 2.9, not >=3; pip install '.[old]'"),
         ("absent", "no: absent is missing; pip install '.[absent]'"),
@@ -98,7 +98,7 @@ VERSIONS = {"mtwrappers": "0.1.0", "sb3-like": "2.9", "numpy": "2.4"}
         ("fine", "yes: numpy 2.4"),
     ],
 )
-def test_an_extra_is_complete_or_names_what_it_lacks(extra, said, monkeypatch):
+def test_an_extra_is_complete_or_names_what_it_lacks(extra, expected, monkeypatch):
     def find_version(name):
         if name not in VERSIONS:
             raise PackageNotFoundError(name)
@@ -106,4 +106,4 @@ def test_an_extra_is_complete_or_names_what_it_lacks(extra, said, monkeypatch):
 
     monkeypatch.setattr(doctor, "requires", REQUIRES.get)
     monkeypatch.setattr(doctor, "version", find_version)
-    assert doctor.describe_extra(extra) == said
+    assert doctor.describe_extra(extra) == expected

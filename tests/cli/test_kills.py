@@ -19,7 +19,7 @@ from mtwrappers.continual.evaluate import PhaseEvaluator
 from mtwrappers.evaluation import load_results, save_results
 from mtwrappers.evaluation.evidence import EvidenceError, read_evidence
 from tests import forks
-from tests.cli.fakes import processes
+from tests.cli.fakes import find_processes
 from tests.vector.processes import needs_proc, wait_until
 
 KILLS = int(os.environ.get("MTWRAPPERS_KILLS", 4))
@@ -31,7 +31,7 @@ pytestmark = [
 ]
 
 
-class Slow:
+class SlowPolicy:
     """Acts after a millisecond; it remembers nothing."""
 
     def __init__(self, num_actions):
@@ -58,14 +58,14 @@ def run_rollout(folder):
 
 def run_evaluate(folder):
     with contextlib.closing(make_points(2)) as envs:
-        result = evaluate(Slow(2), envs, 20, evidence=folder / "results.npz", resume=True)
+        result = evaluate(SlowPolicy(2), envs, 20, evidence=folder / "results.npz", resume=True)
     result.save(folder / "results.json")
 
 
 def run_few_shot(folder):
     with contextlib.closing(make_points(4)) as envs:
         evidence = folder / "results.npz"
-        result = few_shot_evaluate(Slow(4), envs, 8, 2, 2, evidence=evidence, resume=True)
+        result = few_shot_evaluate(SlowPolicy(4), envs, 8, 2, 2, evidence=evidence, resume=True)
     result.save(folder / "results.json")
 
 
@@ -106,7 +106,7 @@ def check_files(folder):
                 read_evidence(path)
 
 
-def kill_at_random(run, folder, calm, rng, *, seconds):
+def kill_at_random(run, folder, uninterrupted, rng, *, seconds):
     """Kills work at random times and starts it again; returns how often it was killed."""
     kills, output = 0, folder.with_name("output")
     while kills < KILLS:
@@ -117,7 +117,7 @@ def kill_at_random(run, folder, calm, rng, *, seconds):
         if not process.is_alive():  # it has ended before: begin anew
             process.join()
             assert process.exitcode == 0, output.read_text()
-            assert_equal_folders(folder, calm)
+            assert_equal_folders(folder, uninterrupted)
             clear(folder)
             continue
         kills += 1
@@ -130,7 +130,7 @@ def kill_at_random(run, folder, calm, rng, *, seconds):
         text = output.read_text()  # empty if the signal came before the work began
         interrupted = process.exitcode == 1 and (not text or "KeyboardInterrupt" in text)
         assert interrupted or process.exitcode in (0, 130, -9), text
-        assert wait_until(lambda: not processes(group))  # noqa: B023 (it is called here)
+        assert wait_until(lambda: not find_processes(group))  # noqa: B023 (it is called here)
         check_files(folder)
         if process.exitcode == 0:
             clear(folder)
@@ -142,12 +142,12 @@ def clear(folder):
         path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
-def assert_equal_folders(folder, calm):
-    names = [sorted(str(p.relative_to(f)) for p in f.rglob("*")) for f in (folder, calm)]
+def assert_equal_folders(folder, uninterrupted):
+    names = [sorted(str(p.relative_to(f)) for p in f.rglob("*")) for f in (folder, uninterrupted)]
     assert names[0] == names[1]
     for name in names[1]:
         if name.endswith((".json", ".npz", ".csv")) and "results" in name:
-            assert (folder / name).read_bytes() == (calm / name).read_bytes()
+            assert (folder / name).read_bytes() == (uninterrupted / name).read_bytes()
 
 
 RUNS = {
@@ -161,23 +161,23 @@ RUNS = {
 
 @pytest.mark.parametrize("name", RUNS)
 def test_what_is_killed_leaves_nothing_behind_and_continues_to_the_same_files(name, tmp_path):
-    folder, calm, run = tmp_path / "killed", tmp_path / "calm", RUNS[name]
+    folder, uninterrupted, run = tmp_path / "killed", tmp_path / "uninterrupted", RUNS[name]
     folder.mkdir()
-    calm.mkdir()
+    uninterrupted.mkdir()
     if name == "export":
         pytest.importorskip("minari")
         source = tmp_path / "source"
         assert run_rollout(source) == 0
         run = partial(run_export, source=source)
     start = time.monotonic()
-    process = forks.start(run, calm)
+    process = forks.start(run, uninterrupted)
     process.join()
     assert process.exitcode == 0
     seconds = time.monotonic() - start
-    kill_at_random(run, folder, calm, np.random.default_rng(0), seconds=seconds)
+    kill_at_random(run, folder, uninterrupted, np.random.default_rng(0), seconds=seconds)
     if name == "export" and (folder / "kills-v0").exists():  # it was whole before the signal
         clear(folder)
     process = forks.start(run, folder)
     process.join()
     assert process.exitcode == 0
-    assert_equal_folders(folder, calm)
+    assert_equal_folders(folder, uninterrupted)

@@ -60,8 +60,8 @@ def test_list_shows_ids_by_the_extra_that_they_need(capsys):
 
 def test_protocols_shows_all_fields_side_by_side_with_their_sources(capsys):
     assert main(["protocols"]) == 0
-    said = capsys.readouterr().out
-    lines = said.splitlines()
+    output = capsys.readouterr().out
+    lines = output.splitlines()
     assert max(map(len, lines)) <= 80
     rows = {line[:17].strip(): line[17:].split() for line in lines[: lines.index("")]}
     assert rows["horizon, actions"] == ["500", "500", "500", "160", "100"]
@@ -74,26 +74,28 @@ def test_protocols_shows_all_fields_side_by_side_with_their_sources(capsys):
     fields = [*dataclasses.fields(EnvSettings), *dataclasses.fields(Scoring)]
     names = {field.name for field in fields}
     assert len(FIELDS) == len(names - {"env_name", "width"}) + 5
-    assert said[: said.index("\n\n")] in (ROOT / "docs" / "what-scores-depend-on.md").read_text()
+    assert (
+        output[: output.index("\n\n")] in (ROOT / "docs" / "what-scores-depend-on.md").read_text()
+    )
     for protocol in protocols.values():
         for source in protocol.source:
-            assert source.split(":")[0] in said
-        assert f"\n{protocol.name} ({protocol.digest[:10]}):\n" in said
+            assert source.split(":")[0] in output
+        assert f"\n{protocol.name} ({protocol.digest[:10]}):\n" in output
 
 
 def test_protocols_shows_one_that_is_named(capsys):
     assert main(["protocols", "rlinf"]) == 0
-    said = capsys.readouterr().out
-    table = said[: said.index("\n\n")].splitlines()
+    output = capsys.readouterr().out
+    table = output[: output.index("\n\n")].splitlines()
     assert table[0].split() == ["protocol", "rlinf"]
     assert next(line for line in table if line.startswith("horizon")).split()[-1] == "160"
     assert not [line for line in table if line.endswith(" -")]
     assert main(["protocols", "metaworld-3.1"]) == 0
-    said_of_states = capsys.readouterr().out
-    assert said_of_states.startswith("protocol          metaworld-3.1\nbenchmark")
-    assert "camera" not in said_of_states
-    assert "\nrlinf (" in said
-    assert "lerobot-0.6 (" not in said
+    state_output = capsys.readouterr().out
+    assert state_output.startswith("protocol          metaworld-3.1\nbenchmark")
+    assert "camera" not in state_output
+    assert "\nrlinf (" in output
+    assert "lerobot-0.6 (" not in output
     with pytest.raises(SystemExit, match="2"):
         main(["protocols", "rlinv"])
     assert "unknown protocol 'rlinv'; did you mean 'rlinf'" in capsys.readouterr().err
@@ -104,13 +106,13 @@ def test_protocols_shows_one_that_is_named(capsys):
 
 def test_help_of_every_command_ends_with_examples_that_parse(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    examples_of = {"": 3, "list": 2, "rollout": 6, "export": 3, "verify": 3, "compare": 5}
-    examples_of |= {"protocols": 2, "check": 3, "verify-fast": 2}
-    for command, number in examples_of.items():
+    num_examples = {"": 3, "list": 2, "rollout": 6, "export": 3, "verify": 3, "compare": 5}
+    num_examples |= {"protocols": 2, "check": 3, "verify-fast": 2}
+    for command, number in num_examples.items():
         assert main([*command.split(), "--help"]) == 0
-        said = capsys.readouterr().out
-        assert max(map(len, said.splitlines())) <= 80
-        examples = said.partition("examples:\n")[2].splitlines()
+        output = capsys.readouterr().out
+        assert max(map(len, output.splitlines())) <= 80
+        examples = output.partition("examples:\n")[2].splitlines()
         assert len(examples) == number
         for example in examples:
             words = re.split(r" {2}| \|", example.strip())[0].split()
@@ -136,7 +138,7 @@ def test_an_error_names_the_environment_that_lacks_something(capsys, monkeypatch
     def fail():
         raise with_place(DependencyNotInstalled("pip install it"), "environment 3")
 
-    monkeypatch.setattr("mtwrappers.cli.list._row", lambda *of: fail())
+    monkeypatch.setattr("mtwrappers.cli.list._row", lambda *arguments: fail())
     with pytest.raises(SystemExit, match=r"^2$"):
         main(["list"])
     assert capsys.readouterr().err == "mtwrappers: error: environment 3: pip install it\n"
@@ -148,8 +150,8 @@ def test_without_the_extra_every_command_says_how_to_install_it(missing, capsys,
     monkeypatch.setitem(sys.modules, f"{missing}.text", None)
     with pytest.raises(SystemExit, match=r"^2$"):
         main(["list"])
-    said = capsys.readouterr().err
-    assert said.startswith(f"mtwrappers: error: '{missing}")
-    assert said.endswith(
+    error = capsys.readouterr().err
+    assert error.startswith(f"mtwrappers: error: '{missing}")
+    assert error.endswith(
         "' is not installed; it comes with: pip install '.[cli]' in a clone of mtwrappers\n"
     )

@@ -13,8 +13,8 @@ from mtwrappers.evaluation import EvaluationResult
 from mtwrappers.export.replay import export
 
 NUMBER_OF_FILES = 500
-# What a result says of itself, which no replay can verify.
-SAID = ("description", "versions")
+# Fields of a result that no replay can verify.
+UNVERIFIED = ("description", "versions")
 
 
 def make_points():
@@ -51,9 +51,9 @@ def mutate(data, rng):
         case 5:  # another number
             numbers = list(re.finditer(rb"-?\d+(\.\d+)?", data))
             number = numbers[int(rng.integers(len(numbers)))] if numbers else None
-            others = (b"0", b"-1", b"1e400", b"null", b'"x"', b"[]", b"true", b"99999999999")
+            replacements = (b"0", b"-1", b"1e400", b"null", b'"x"', b"[]", b"true", b"99999999999")
             if number is not None:
-                changed[slice(*number.span())] = others[int(rng.integers(len(others)))]
+                changed[slice(*number.span())] = replacements[int(rng.integers(len(replacements)))]
         case 6:
             changed[start : start + length] = bytes(length)
     return bytes(changed)
@@ -70,7 +70,7 @@ def test_of_mutated_files_none_is_verified_with_other_numbers(
     folder.mkdir()
     for name, data in files.items():
         (folder / name).write_bytes(data)
-    claim = EvaluationResult.load(folder / "results.json")
+    original = EvaluationResult.load(folder / "results.json")
     codes = set()
     for i in range(number_of_files):
         name = sorted(files)[i % len(files)]
@@ -79,12 +79,12 @@ def test_of_mutated_files_none_is_verified_with_other_numbers(
         if name.endswith(".ckpt"):
             _check_checkpoint(path, files[name])
         else:
-            codes.add(_check_verified(folder, claim, capsys))
+            codes.add(_check_verified(folder, original, capsys))
         path.write_bytes(files[name])
     assert codes == {0, 1, 2} or number_of_files < NUMBER_OF_FILES
 
 
-def _check_verified(folder, claim, capsys):
+def _check_verified(folder, original, capsys):
     """Verifies a result whose file or evidence is mutated; returns the exit code."""
     command = ["verify", str(folder / "results.json"), "--workers", "0"]
     try:
@@ -94,8 +94,8 @@ def _check_verified(folder, claim, capsys):
     output = capsys.readouterr()
     if code == 0:  # nothing differs but what the file says of itself
         mutated = EvaluationResult.load(folder / "results.json")
-        same = {name: getattr(claim, name) for name in SAID}
-        assert dataclasses.replace(mutated, **same) == claim
+        unverified = {name: getattr(original, name) for name in UNVERIFIED}
+        assert dataclasses.replace(mutated, **unverified) == original
     elif code == 2:
         assert output.err.startswith("mtwrappers: error: ")
         assert output.err.count("\n") == 1
@@ -123,8 +123,8 @@ def test_a_mutated_result_is_exported_to_nothing(files, tmp_path, monkeypatch):
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
     rng = np.random.default_rng(2)
     for name in ("results.json", "results.npz"):
-        for other, data in files.items():
-            (tmp_path / other).write_bytes(data)
+        for file_name, data in files.items():
+            (tmp_path / file_name).write_bytes(data)
         for _ in range(6):
             (tmp_path / name).write_bytes(mutate(files[name], rng))
             with pytest.raises((EvidenceError, VerificationError)):

@@ -37,7 +37,7 @@ FILES = {
 }
 RANDOM, EXPERTS = "random/metaworld-3.1-MT10", "reference:experts/metaworld-3.1-MT10"
 MT10 = "mine.json"  # of the protocol metaworld-3.1
-TWO = "run-0.json run-1.json"
+TWO_RUNS = "run-0.json run-1.json"
 
 
 @pytest.fixture(autouse=True)
@@ -196,15 +196,20 @@ def _files(tmp_path, monkeypatch):
             "verify none.json",
             "cannot read none.json: No such file or directory; expected the folder",
         ),
+        (
+            "verify reference:experts/metaworld-3.1-MT10",
+            "has no actions in an installation; verify its folder in a clone of the repository, "
+            "such as benchmarks/reference/experts/metaworld-3.1-MT10",
+        ),
         ("verify broken.json", "cannot verify broken.json: expected an evaluation in JSON"),
         ("verify alone.json", "there is no file alone.npz with its evidence"),
         ("compare none", "a rollout or a file of EvaluationResult.save, or reference:NAME"),
         ("compare mine.json experts", "no file experts; did you mean reference:experts?"),
         (
             f"compare mine.json {EXPERTS} --plot a.xyz",
-            "--plot a.xyz: expected a file with the suffix of an image, such as .png, .pdf or .svg",
+            "--plot must end in the suffix of an image, such as .png, .pdf or .svg, got 'a.xyz'",
         ),
-        ("compare mine.json --curve a.xyz", "--curve a.xyz: expected a file with the suffix of"),
+        ("compare mine.json --curve a.xyz", "--curve must end in the suffix of an image, such as"),
         ("compare broken.json mine.json", "broken.json: expected an evaluation in JSON"),
         (
             "compare mine.json alone.json",
@@ -216,7 +221,7 @@ def _files(tmp_path, monkeypatch):
         ),
         ("compare mine.json --curve x.png", "no result of ['random'] names its training_steps"),
         (
-            f"compare {TWO}",
+            f"compare {TWO_RUNS}",
             "the results of run are not comparable: run-0.json and run-1.json are both of training "
             "seed 0, and both have 'reach-v3', episode 0; --force compares them anyway",
         ),
@@ -268,11 +273,11 @@ def _files(tmp_path, monkeypatch):
 def test_it_is_one_line_that_names_the_way_out(arguments, message, capsys):
     with pytest.raises(SystemExit, match=r"^2$"):
         main(arguments.split())
-    said = capsys.readouterr()
-    assert said.out == "" or said.out.startswith("Running M")
-    assert said.err.startswith("mtwrappers: error: ")
-    assert message in said.err
-    assert said.err.count("\n") == 1
+    captured = capsys.readouterr()
+    assert captured.out == "" or captured.out.startswith("Running M")
+    assert captured.err.startswith("mtwrappers: error: ")
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
     assert not any(Path("results").glob("*"))
 
 

@@ -15,59 +15,59 @@ from mtwrappers.cli.user_code import UserPolicy, named_errors
 from mtwrappers.common.errors import with_place
 from mtwrappers.evaluation.result import Description, EvaluationResult
 from mtwrappers.metaworld import opengl
-from tests.cli.fakes import FILES, results_of
+from tests.cli.fakes import FILES, run_rollout
 
 
 def test_a_rollout_leaves_results_a_table_and_a_chart(tmp_path, capsys):
-    out = tmp_path / "new" / "out"
+    folder = tmp_path / "new" / "out"
     run = ["--training-seed", "0", "--training-steps", "2e6"]
-    result = results_of(out, "MT1", "--task", "push-v3", "--episodes", "2", *run)
+    result = run_rollout(folder, "MT1", "--task", "push-v3", "--episodes", "2", *run)
     assert result.description == Description("expert", 0, 2_000_000)
-    assert (result.design.seed, [one.length for one in result.episodes]) == (0, [500, 500])
+    assert (result.design.seed, [episode.length for episode in result.episodes]) == (0, [500, 500])
     assert result.versions["metaworld"] == version("metaworld")
-    assert len({one.task_state for one in result.episodes}) == 2
+    assert len({episode.task_state for episode in result.episodes}) == 2
     mean = result.per_task["push-v3"]["return"].value
-    table = (out / "results.csv").read_text().splitlines()
+    table = (folder / "results.csv").read_text().splitlines()
     assert table[0] == "task,episodes,success_once,success_final,mean_return"
     assert table[1] == f"push-v3,2,1.0,1.0,{mean}"
-    assert imageio.imread(out / "success.png").shape[2] in (3, 4)
-    assert sorted(path.name for path in out.iterdir()) == FILES
-    said = capsys.readouterr().out
+    assert imageio.imread(folder / "success.png").shape[2] in (3, 4)
+    assert sorted(path.name for path in folder.iterdir()) == FILES
+    output = capsys.readouterr().out
     rate = r"1\.00 0\.34-1\.00"
-    assert re.search(rf"push-v3 +2 +{rate} +{rate} +{mean:.0f} +500\.0\n", said)
-    assert said.startswith(f"Running MT1 on 1 worker: 2 episodes per class into {out}\n")
-    assert "1,000 steps in" in said
-    assert "privileged" not in said
+    assert re.search(rf"push-v3 +2 +{rate} +{rate} +{mean:.0f} +500\.0\n", output)
+    assert output.startswith(f"Running MT1 on 1 worker: 2 episodes per class into {folder}\n")
+    assert "1,000 steps in" in output
+    assert "privileged" not in output
 
 
 def test_experts_of_a_benchmark_that_hides_goals_succeed_with_the_goal_and_say_so(tmp_path, capsys):
-    chosen = ["--task", "drawer-open-v3", "--task", "door-close-v3"]
-    result = results_of(tmp_path, "ML10-test", *chosen, "--episodes", "1")
-    found = {one.task: one.success_once for one in result.episodes}
-    assert found == {"drawer-open-v3": True, "door-close-v3": True}
+    tasks = ["--task", "drawer-open-v3", "--task", "door-close-v3"]
+    result = run_rollout(tmp_path, "ML10-test", *tasks, "--episodes", "1")
+    successes = {episode.task: episode.success_once for episode in result.episodes}
+    assert successes == {"drawer-open-v3": True, "door-close-v3": True}
     assert result.description.note == "the policy reads hidden goals"
-    said = " ".join(capsys.readouterr().out.split())
-    assert "ML10 has hidden goals" in said
-    assert "privileged information that a learner does not have" in said
+    output = " ".join(capsys.readouterr().out.split())
+    assert "ML10 has hidden goals" in output
+    assert "privileged information that a learner does not have" in output
 
 
 @pytest.mark.usefixtures("short_episodes")
 def test_a_seed_determines_goals_and_actions_and_ml10_means_its_train_tasks(tmp_path):
     arguments = ["--policy", "random", "--episodes", "3", "--task", "reach-v3", "--seed"]
-    first = results_of(tmp_path, "ML10", *arguments, "1")
-    assert results_of(tmp_path, "ML10-train", *arguments, "1") == first
-    other = results_of(tmp_path, "ML10", *arguments, str(2**32 - 2))
-    for one, another in zip(first.episodes, other.episodes, strict=True):
-        assert one.task_state != another.task_state
-        assert one.episode_return != another.episode_return
+    first = run_rollout(tmp_path, "ML10", *arguments, "1")
+    assert run_rollout(tmp_path, "ML10-train", *arguments, "1") == first
+    other_result = run_rollout(tmp_path, "ML10", *arguments, str(2**32 - 2))
+    for episode, other_episode in zip(first.episodes, other_result.episodes, strict=True):
+        assert episode.task_state != other_episode.task_state
+        assert episode.episode_return != other_episode.episode_return
 
 
 @pytest.mark.usefixtures("short_episodes")
 def test_zero_workers_mean_this_process(tmp_path, capsys):
     arguments = ["MT1", "--policy", "random", "--episodes", "2"]
-    here = results_of(tmp_path / "here", *arguments, workers=0)
+    result = run_rollout(tmp_path / "here", *arguments, workers=0)
     assert "Running MT1 in this process: 2 episodes per class into" in capsys.readouterr().out
-    assert here == results_of(tmp_path / "there", *arguments, workers=1)
+    assert result == run_rollout(tmp_path / "there", *arguments, workers=1)
     assert main(["verify", str(tmp_path / "here"), "--workers", "0"]) == 0
 
 
@@ -85,7 +85,7 @@ def test_a_class_of_a_protocol_has_an_environment_for_each_worker_not_for_each_c
 
 # A policy of one's own.
 
-OWN = """
+POLICIES = """
 import functools
 import numpy as np, helper
 from mtwrappers import ActionChunks
@@ -131,57 +131,59 @@ chunks = ActionChunks(plan, 7)
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch):
+def policy_file(tmp_path, monkeypatch):
     """A file with policies, which imports another one."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     (tmp_path / "helper.py").write_text("SCALE = -0.5\n")
     path = tmp_path / "own.py"
-    path.write_text(OWN)
+    path.write_text(POLICIES)
     yield path
     for name in ("own", "helper", "user_file"):
         sys.modules.pop(name, None)
 
 
 @pytest.mark.usefixtures("short_episodes")
-def test_a_policy_of_ones_own_is_run_from_a_file_or_a_module(own, tmp_path, monkeypatch, capsys):
+def test_a_policy_of_ones_own_is_run_from_a_file_or_a_module(
+    policy_file, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     envs = gymnasium.make_vec("mtwrappers/MT1-v0", env_name="push-v3", seed=0, max_episode_steps=40)
     expected = evaluate(lambda obs: obs[:, :4] * -0.5, envs, 2)
     names = ("act", "make", "Policy", "reads", "module", "passes_on", "cached", "partly")
-    policies = (f"{own}:act", f"{own}:policy", *(f"own:{name}" for name in names))
+    policies = (f"{policy_file}:act", f"{policy_file}:policy", *(f"own:{name}" for name in names))
     for policy in policies:
         arguments = ["MT1", "--task", "push-v3", "--episodes", "2", "--policy", policy]
-        result = results_of(tmp_path / "out", *arguments)
+        result = run_rollout(tmp_path / "out", *arguments)
         assert result.description.policy == policy
         assert result.episodes == expected.episodes
     chunks = ["MT1", "--task", "push-v3", "--policy", "own:plan", "--action-chunk", "7"]
-    assert results_of(tmp_path / "out", *chunks).description.action_chunk == 7
+    assert run_rollout(tmp_path / "out", *chunks).description.action_chunk == 7
     with pytest.raises(SystemExit):
         main(["rollout", *chunks[:-1], "8", "--out", str(tmp_path / "out"), "--resume"])
     assert capsys.readouterr().err.endswith("it was begun with action_chunk 7, got 8\n")
     chunks = ["MT1", "--task", "push-v3", "--policy", "own:chunks"]
-    assert results_of(tmp_path / "out", *chunks).description.action_chunk == 7
+    assert run_rollout(tmp_path / "out", *chunks).description.action_chunk == 7
     with pytest.raises(SystemExit, match=r"^2$"):
-        results_of(tmp_path / "out", *chunks, "--action-chunk", "5")
+        run_rollout(tmp_path / "out", *chunks, "--action-chunk", "5")
     assert "own:chunks is an ActionChunks, which has a number of its own" in capsys.readouterr().err
 
 
 @pytest.mark.slow
-def test_a_policy_observes_frames_and_sentences(own, tmp_path, monkeypatch):
+def test_a_policy_observes_frames_and_sentences(policy_file, tmp_path, monkeypatch):
     monkeypatch.setattr("mtwrappers.cli.rollout.EPISODE_STEPS", 3)
-    own.write_text(
+    policy_file.write_text(
         "def act(obs):\n"
         "    assert obs['pixels'].shape[1:] == (480, 480, 3)\n"
         "    assert set(obs['instruction']) == {'Reach a goal position'}\n"
         "    return [[0.0] * 4] * len(obs['pixels'])\n"
     )
-    seen = ["--observation", "pixels", "--instruction"]
-    out = tmp_path / "out"
-    policy = ["--policy", f"{own}:act"]
-    result = results_of(out, "MT1", "--task", "reach-v3", *seen, *policy, "--video")
-    assert [one.length for one in result.episodes] == [3] * 5
+    observation = ["--observation", "pixels", "--instruction"]
+    folder = tmp_path / "out"
+    policy = ["--policy", f"{policy_file}:act"]
+    result = run_rollout(folder, "MT1", "--task", "reach-v3", *observation, *policy, "--video")
+    assert [episode.length for episode in result.episodes] == [3] * 5
     assert "camera_name" not in result.environments.kwargs  # filmed by the policy's own
-    assert main(["verify", str(out / "results.json")]) == 0
+    assert main(["verify", str(folder / "results.json")]) == 0
 
 
 @pytest.mark.usefixtures("short_episodes")
@@ -196,7 +198,7 @@ def test_a_policy_leaves_the_cores_to_the_workers(threads, tmp_path, monkeypatch
         "def act(observations):\n"
         "    return [[0.0] * 4] * len(observations)\n"
     )
-    results_of(tmp_path / "out", "MT1", "--episodes", "1", "--policy", f"{path}:act")
+    run_rollout(tmp_path / "out", "MT1", "--episodes", "1", "--policy", f"{path}:act")
 
 
 def test_an_error_of_an_environment_is_not_said_to_be_one_of_the_policy():
@@ -210,7 +212,7 @@ def test_an_error_of_an_environment_is_not_said_to_be_one_of_the_policy():
 @pytest.mark.usefixtures("short_episodes")
 def test_a_resumed_rollout_says_how_many_episodes_there_were(tmp_path, capsys):
     command = ["MT1", "--task", "reach-v3", "--episodes", "2"]
-    results_of(tmp_path, *command)
+    run_rollout(tmp_path, *command)
     assert main(["rollout", *command, "--resume", "--out", str(tmp_path)]) == 0
     assert "warning: 2 of 2 episodes are taken from" in capsys.readouterr().err
 
@@ -243,8 +245,8 @@ def test_a_few_shot_protocol_lets_a_policy_adapt(tmp_path, capsys, monkeypatch):
     result = EvaluationResult.load(tmp_path / "out/results.json")
     assert (len(result.scored), len(result.adaptation.episodes)) == (12, 4)
     assert result.protocol == protocol
-    said = capsys.readouterr().out
-    assert "Running ML1-test on 1 worker: 2 trials, 3 episodes after adaptation per task" in said
+    output = capsys.readouterr().out
+    assert "Running ML1-test on 1 worker: 2 trials, 3 episodes after adaptation per task" in output
     scope = {}
     exec(ADAPTING, scope)
     assert result.episodes == protocol.evaluate(scope["Remembers"]()).episodes
@@ -277,7 +279,7 @@ def test_a_video_has_the_size_and_the_length_that_are_asked_for(tmp_path):
     if opengl.choose_gl() is None:
         pytest.skip("neither EGL nor OSMesa can render here")
     command = ["MT1", "--task", "reach-v3", "--episodes", "1", "--video"]
-    results_of(tmp_path, *command, "--size", "42", "--video-steps", "9")
+    run_rollout(tmp_path, *command, "--size", "42", "--video-steps", "9")
     assert imageio.imread(tmp_path / "reach-v3.mp4").shape == (3, 42, 42, 3)
 
 
@@ -292,8 +294,8 @@ def test_frames_that_a_policy_observes_have_the_size_that_is_asked_for(tmp_path,
         "    assert obs.shape[1:] == (48, 48, 3)\n"
         "    return [[0.0] * 4] * len(obs)\n"
     )
-    seen = ["--observation", "pixels", "--size", "48", "--policy", f"{path}:act"]
-    result = results_of(tmp_path / "out", "MT1", *seen, "--episodes", "1")
+    observation = ["--observation", "pixels", "--size", "48", "--policy", f"{path}:act"]
+    result = run_rollout(tmp_path / "out", "MT1", *observation, "--episodes", "1")
     assert result.environments.kwargs["width"] == 48
 
 
@@ -304,7 +306,7 @@ def test_a_video_shows_the_first_episode_of_each_class(tmp_path, capsys):
     if opengl.choose_gl() is None:
         pytest.skip("neither EGL nor OSMesa can render here")
     command = ["MT1", "--task", "reach-v3", "--episodes", "2", "--video"]
-    results_of(tmp_path, *command)
+    run_rollout(tmp_path, *command)
     assert [path.name for path in tmp_path.glob("*.mp4")] == ["reach-v3.mp4"]
     (tmp_path / "reach-v3.mp4").unlink()
     assert main(["rollout", *command, "--resume", "--out", str(tmp_path)]) == 0  # it is complete
@@ -322,8 +324,10 @@ def test_without_a_renderer_the_rollout_goes_on_and_says_what_to_install(
     tmp_path, capsys, monkeypatch
 ):
     monkeypatch.setattr(film, "choose_gl", lambda: None)
-    assert len(results_of(tmp_path, "MT1", "--episodes", "2", "--video").episodes) == 2
+    assert len(run_rollout(tmp_path, "MT1", "--episodes", "2", "--video").episodes) == 2
     assert list(tmp_path.glob("*.mp4")) == []
-    said = capsys.readouterr().err
-    assert said.startswith("mtwrappers: warning: no video: neither EGL nor OSMesa can render here;")
-    assert "libegl1 or libosmesa6" in said
+    error = capsys.readouterr().err
+    assert error.startswith(
+        "mtwrappers: warning: no video: neither EGL nor OSMesa can render here;"
+    )
+    assert "libegl1 or libosmesa6" in error

@@ -10,33 +10,33 @@ import pytest
 
 from mtwrappers.cli import main, rollout
 
-ONE = ["--workers", "1"]
-ROLLOUT = ["rollout", "MT1", "--policy", "random", "--episodes", "3", *ONE]
+ONE_WORKER = ["--workers", "1"]
+ROLLOUT = ["rollout", "MT1", "--policy", "random", "--episodes", "3", *ONE_WORKER]
 
 
 @pytest.fixture(scope="module")
-def once(tmp_path_factory):
+def finished_rollout(tmp_path_factory):
     """The directory of a rollout, and its output."""
-    out, said = tmp_path_factory.mktemp("rollout"), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(said):
+    folder, output = tmp_path_factory.mktemp("rollout"), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(output):
         patch.setattr(rollout, "EPISODE_STEPS", 40)
         patch.setenv("PYTHONWARNINGS", "")  # which the command sets
-        assert main([*ROLLOUT, "--out", str(out), "--name", "mine"]) == 0
-    return out, said.getvalue()
+        assert main([*ROLLOUT, "--out", str(folder), "--name", "mine"]) == 0
+    return folder, output.getvalue()
 
 
 @pytest.fixture
-def finished(once, tmp_path, short_episodes):
+def rollout_copy(finished_rollout, tmp_path, short_episodes):
     """A copy of the directory of a rollout, and its output."""
-    out, said = once
-    shutil.copytree(out, tmp_path, dirs_exist_ok=True)
-    return tmp_path, said.replace(str(out), str(tmp_path))
+    folder, output = finished_rollout
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    return tmp_path, output.replace(str(folder), str(tmp_path))
 
 
-def test_a_rollout_is_verified(finished, capsys):
-    where, said = finished
-    command = f"mtwrappers verify {where / 'results.json'}"
-    assert said.endswith(f"check the numbers:\n{command}\n")
+def test_a_rollout_is_verified(rollout_copy, capsys):
+    folder, output = rollout_copy
+    command = f"mtwrappers verify {folder / 'results.json'}"
+    assert output.endswith(f"check the numbers:\n{command}\n")
     assert main([*command.split()[1:], "--workers", "2"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith('said by the file: policy="mine", ') for line in lines)
@@ -48,20 +48,24 @@ def test_a_rollout_is_verified(finished, capsys):
     ]
     assert re.fullmatch(r"verified in \d+ s", lines[-1])
     assert max(map(len, lines)) <= 80
-    assert main(["verify", str(where), "--json", *ONE]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["ok"], found["difference"], found["same"]) == (True, None, {"reach-v3": 3})
-    assert found["score"].startswith("success at any step 0.000")
-    assert found["text"].splitlines() == lines[:-2]
-    assert main(["verify", str(where), "--sample", "0.3", *ONE]) == 0  # its folder
-    said = capsys.readouterr().out
-    assert "replayed      1 of 3 episodes\n" in said
-    assert "verified, as far as it was replayed:\n" in said
+    assert main(["verify", str(folder), "--json", *ONE_WORKER]) == 0
+    verification = json.loads(capsys.readouterr().out)
+    assert (verification["ok"], verification["difference"], verification["same"]) == (
+        True,
+        None,
+        {"reach-v3": 3},
+    )
+    assert verification["score"].startswith("success at any step 0.000")
+    assert verification["text"].splitlines() == lines[:-2]
+    assert main(["verify", str(folder), "--sample", "0.3", *ONE_WORKER]) == 0  # its folder
+    output = capsys.readouterr().out
+    assert "replayed      1 of 3 episodes\n" in output
+    assert "verified, as far as it was replayed:\n" in output
 
 
-def test_what_is_not_true_is_said_with_exit_code_1(finished, capsys):
-    where, _ = finished
-    path, data = where / "results.json", json.loads((where / "results.json").read_text())
+def test_what_is_not_true_is_said_with_exit_code_1(rollout_copy, capsys):
+    folder, _ = rollout_copy
+    path, data = folder / "results.json", json.loads((folder / "results.json").read_text())
     data["episodes"][1]["steps_to_success"] = 3
     path.write_text(json.dumps(data))
     assert main(["verify", str(path), "--workers", "1"]) == 1
@@ -74,18 +78,18 @@ def test_what_is_not_true_is_said_with_exit_code_1(finished, capsys):
     assert lines[-3].startswith("not verified: 2 of 3 episodes")
     assert lines[-1].startswith("not verified in ")
     assert main(["verify", str(path), "--workers", "1", "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)
-    assert (found["ok"], found["score"]) == (False, None)
-    assert found["difference"] == difference
-    assert (found["replayed"], found["same"]) == ({"reach-v3": 3}, {"reach-v3": 2})
+    verification = json.loads(capsys.readouterr().out)
+    assert (verification["ok"], verification["score"]) == (False, None)
+    assert verification["difference"] == difference
+    assert (verification["replayed"], verification["same"]) == ({"reach-v3": 3}, {"reach-v3": 2})
     data["episodes"][1]["task"] = "\33[2J"
     path.write_text(json.dumps(data))
     with pytest.raises(SystemExit, match=r"^2$"):
-        main(["verify", str(path), *ONE])
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith(f"mtwrappers: error: cannot verify {path}: ")
-    assert "\33" not in said.err
+        main(["verify", str(path), *ONE_WORKER])
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(f"mtwrappers: error: cannot verify {path}: ")
+    assert "\33" not in captured.err
 
 
 @pytest.mark.usefixtures("short_episodes")
@@ -95,14 +99,17 @@ def test_a_protocol_decides_how_a_rollout_is_run(tmp_path, capsys, monkeypatch):
         "short", episodes_per_task=2, max_episode_steps=9
     )
     monkeypatch.setattr(rollout, "protocols", {"short": published})
-    of_task = ["MT1", "--task", "push-v3", "--policy", "random"]
-    assert main(["rollout", "--protocol", "short", *of_task, *ONE, "--out", str(tmp_path)]) == 0
+    task_options = ["MT1", "--task", "push-v3", "--policy", "random"]
+    assert (
+        main(["rollout", "--protocol", "short", *task_options, *ONE_WORKER, "--out", str(tmp_path)])
+        == 0
+    )
     results = json.loads((tmp_path / "results.json").read_text())
-    assert [one["length"] for one in results["episodes"]] == [9, 9]
+    assert [episode["length"] for episode in results["episodes"]] == [9, 9]
     assert results["protocol"]["name"] == "short"
     assert "protocol short (" in capsys.readouterr().out
     path = tmp_path / "results.json"
-    assert main(["verify", str(path), *ONE]) == 0
+    assert main(["verify", str(path), *ONE_WORKER]) == 0
     assert (
         f"protocol      short ({published.on('MT1', 'push-v3').digest[:10]}"
         in capsys.readouterr().out

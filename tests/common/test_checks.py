@@ -15,12 +15,12 @@ VALUES |= {
 VALUES |= {"a space": gymnasium.spaces.Discrete(2), "an env": gymnasium.Env()}
 
 
-def each_positive(value, name):
+def check_each_positive(value, name):
     return checks.check_each(value, 1, name, checks.positive)
 
 
 def refusal(check, value):
-    """What is said of a value that is refused."""
+    """Returns the message of the refusal of a value, or None."""
     try:
         check(value, "the_argument")
     except (TypeError, ValueError) as exc:
@@ -29,7 +29,7 @@ def refusal(check, value):
 
 
 @pytest.mark.parametrize(
-    ("check", "takes"),
+    ("check", "accepted"),
     [
         (checks.positive, "1 an-int"),
         (checks.not_negative, "0 1 an-int"),
@@ -44,14 +44,15 @@ def refusal(check, value):
         (checks.check_mapping, "{}"),
         (lambda value, name: checks.check_list(value, name, "task"), "[1] zeros"),
         (checks.check_makers, ""),
-        (each_positive, "None 1 [1] an-int"),
+        (check_each_positive, "None 1 [1] an-int"),
         (checks.check_env, "an-env"),
     ],
 )
-def test_what_a_check_takes_and_that_it_names_the_argument(check, takes):
-    said = {label.replace(" ", "-"): refusal(check, value) for label, value in VALUES.items()}
-    assert {label for label in said if said[label] is None} == set(takes.split())
-    assert [one for one in said.values() if one is not None and "the_argument" not in one] == []
+def test_what_a_check_takes_and_that_it_names_the_argument(check, accepted):
+    messages = {label.replace(" ", "-"): refusal(check, value) for label, value in VALUES.items()}
+    assert {label for label in messages if messages[label] is None} == set(accepted.split())
+    refusals = [message for message in messages.values() if message is not None]
+    assert [message for message in refusals if "the_argument" not in message] == []
 
 
 def test_numbers_and_flags_become_pythons_own():

@@ -81,7 +81,7 @@ def test_copies_are_the_same(value):
 
 
 @pytest.mark.parametrize(
-    ("value", "other"),
+    ("value", "different"),
     [
         (1, 1.0),
         ((1, 2), [1, 2]),
@@ -99,5 +99,5 @@ def test_copies_are_the_same(value):
         (cycle, other_cycle),
     ],
 )
-def test_other_values_types_and_shapes_are_not(value, other):
-    assert same_values(value, other) is False
+def test_other_values_types_and_shapes_are_not(value, different):
+    assert same_values(value, different) is False

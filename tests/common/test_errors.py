@@ -12,8 +12,8 @@ from mtwrappers.common.errors import full_message, picklable, with_place
 class CodedError(Exception):
     """Takes two arguments, writes its own message, and keeps a field."""
 
-    def __init__(self, code: int, what: str) -> None:
-        super().__init__(what)
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
         self.code = code
 
     def __str__(self):
@@ -30,18 +30,18 @@ class ForgetfulError(Exception):
 class FinalError(CodedError):
     """Cannot be made without its constructor."""
 
-    def __new__(cls, code: int, what: str):
-        return super().__new__(cls, what)
+    def __new__(cls, code: int, message: str):
+        return super().__new__(cls, message)
 
 
-def raised(call):
+def catch(call):
     try:
         call()
     except Exception as exc:
         return exc
 
 
-def throw(exc):
+def raise_error(exc):
     raise exc
 
 
@@ -62,12 +62,17 @@ def throw(exc):
 )
 def test_an_exception_of_an_environment_stays_what_it_is_here_and_elsewhere(exc, message, fields):
     kind, args = type(exc), exc.args
-    again = with_place(raised(partial(throw, exc)), "task 3")
-    assert with_place(again, "task 3") is exc  # which an environment may raise twice
-    for one in (exc, pickle.loads(cloudpickle.dumps(picklable(exc)))):
-        assert (type(one), str(one), one.args, one.__notes__) == (kind, message, args, ["task 3"])
-        assert {name: getattr(one, name) for name in fields} == fields
-        assert full_message(one) == f"task 3: {message or kind.__name__}"
+    noted = with_place(catch(partial(raise_error, exc)), "task 3")
+    assert with_place(noted, "task 3") is exc  # which an environment may raise twice
+    for error in (exc, pickle.loads(cloudpickle.dumps(picklable(exc)))):
+        assert (type(error), str(error), error.args, error.__notes__) == (
+            kind,
+            message,
+            args,
+            ["task 3"],
+        )
+        assert {name: getattr(error, name) for name in fields} == fields
+        assert full_message(error) == f"task 3: {message or kind.__name__}"
 
 
 def test_a_full_message_is_one_line():
@@ -76,7 +81,7 @@ def test_a_full_message_is_one_line():
 
 
 def test_the_message_of_an_error_of_ours_begins_with_its_place():
-    exc = raised(partial(PointGoalEnv().step, [0, 0]))
+    exc = catch(partial(PointGoalEnv().step, [0, 0]))
     with_place(with_place(exc, "task 3"), "environment 1")
     assert type(exc) is gymnasium.error.ResetNeeded
     assert str(exc).startswith("environment 1: task 3: call reset")

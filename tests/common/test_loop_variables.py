@@ -36,7 +36,7 @@ def loop():
     return makers
 
 
-def loop_of_functions():
+def loop_with_functions():
     makers = []
     for first in FIRSTS:
 
@@ -70,7 +70,7 @@ def without_source():
 )
 def test_functions_that_read_the_variable_of_their_loop_are_reported(make, variable):
     makers = make()
-    assert [each().first for each in makers] == [30, 30, 30]
+    assert [make_env().first for make_env in makers] == [30, 30, 30]
     message = rf"constructors \[0, 1, 2\] of makers are .* '{variable}' .* {variable}={variable}: "
     with pytest.warns(UserWarning, match=message):
         warn_of_loop_variables(makers, "makers")
@@ -78,7 +78,7 @@ def test_functions_that_read_the_variable_of_their_loop_are_reported(make, varia
 
 def test_each_function_of_a_loop_is_reported():
     with pytest.warns(UserWarning, match="of makers are one function") as reports:
-        warn_of_loop_variables(loop_of_functions(), "makers")
+        warn_of_loop_variables(loop_with_functions(), "makers")
     assert [str(report.message)[:22] for report in reports] == [
         "constructors [0, 2, 4]",
         "constructors [1, 3, 5]",
@@ -89,13 +89,13 @@ def make_later(first):
     return lambda: CountingEnv(first=first)
 
 
-def of_an_outer_loop():
+def makers_in_an_outer_loop():
     for first in (10, 20):
         makers = [lambda: CountingEnv(first=first) for _ in range(3)]
     return makers
 
 
-def of_an_argument(first):
+def makers_from_an_argument(first):
     return [lambda: CountingEnv(first=first) for _ in range(3)]
 
 
@@ -108,8 +108,8 @@ def of_an_argument(first):
         [lambda *, first=first: CountingEnv(first=first) for first in FIRSTS],
         [partial(CountingEnv, first=first) for first in FIRSTS],
         [make_later(first) for first in FIRSTS],
-        of_an_outer_loop(),
-        of_an_argument(10),
+        makers_in_an_outer_loop(),
+        makers_from_an_argument(10),
         [CountingEnv, CountingEnv],
     ],
     ids=lambda makers: None,

@@ -27,10 +27,10 @@ def test_a_fresh_seed_has_32_bits_and_differs_from_the_last():
 
 def test_one_seed_sequence_spawns_all_the_streams_which_no_release_changes():
     env, task, children = SeedSequence(0).spawn(3)
-    for own, spawned in ((seeding.env_generator(0), env), (seeding.task_generator(0), task)):
+    for generator, spawned in ((seeding.env_generator(0), env), (seeding.task_generator(0), task)):
         draws = np.random.default_rng(spawned).integers(2**32, size=4)
-        assert np.array_equal(own.integers(2**32, size=4), draws)
+        assert np.array_equal(generator.integers(2**32, size=4), draws)
     # A child is addressed, not consumed: the order in which they are asked for does not matter.
-    found = {index: seeding.child_seed(0, index) for index in (2, 0, 1)}
-    assert found == {0: 1961512366, 1: 1663335698, 2: 1902154619}
-    assert list(map(found.get, range(3))) == [c.generate_state(1)[0] for c in children.spawn(3)]
+    child_seeds = {index: seeding.child_seed(0, index) for index in (2, 0, 1)}
+    assert child_seeds == {0: 1961512366, 1: 1663335698, 2: 1902154619}
+    assert [child_seeds[i] for i in range(3)] == [c.generate_state(1)[0] for c in children.spawn(3)]

@@ -73,7 +73,9 @@ def test_a_box_is_beyond_another_where_its_bounds_are():
     assert difference(LARGE, SMALL, contained=True).startswith(message)
 
 
-@pytest.mark.parametrize(("given", "said"), [([0.5, 1.0], "0.5, 1. "), ([256, 1], "256,   1")])
-def test_observations_that_do_not_go_into_a_dtype_are_refused(given, said):
-    with pytest.raises(ValueError, match=rf"dtype uint8, got array\(\[{said}\]\)"):
-        as_row(np.array(given), Box(0, 9, (2,), np.uint8))
+@pytest.mark.parametrize(
+    ("observation", "numbers"), [([0.5, 1.0], "0.5, 1. "), ([256, 1], "256,   1")]
+)
+def test_observations_that_do_not_go_into_a_dtype_are_refused(observation, numbers):
+    with pytest.raises(ValueError, match=rf"dtype uint8, got array\(\[{numbers}\]\)"):
+        as_row(np.array(observation), Box(0, 9, (2,), np.uint8))

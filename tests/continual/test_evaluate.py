@@ -24,6 +24,7 @@ from mtwrappers.evaluation import Design, Episode, EvaluationResult, load_result
 from mtwrappers.evaluation.evidence import digest, read_evidence
 from mtwrappers.evaluation.remake import Environments
 from tests.fakes import CountingEnv, counting_makers, equal
+from tests.refusals import assert_refused, refusal, refusals
 from tests.vector.fakes import exact
 
 # Metrics, computed by hand.
@@ -495,8 +496,8 @@ def test_the_step_of_several_environments_that_ends_a_phase_is_its_end():
     ("function", "length", "per_phase", "message"),
     [
         # It stands at 64 in phase 1 before phase 0 was scored.
-        (continual_evaluate, 32, 1, "phase 0, from step 0 to 40, has no score, because the learn"),
-        (continual_evaluate, 100, 2, "[0, 100] when it returned its policies: let the length of"),
+        (continual_evaluate, 32, 1, "phase 0, from step 0 to 40, has no score: learn(steps) ret"),
+        (continual_evaluate, 100, 2, "at the steps [0, 100], none of which is in the phase. Let"),
         (single_task_baselines, 64, 2, "phase 0, from step 0 to 40, has no score"),
         (continual_evaluate, 0, 2, "expected a step after 0, got 0: between two evaluations, a l"),
     ],
@@ -537,6 +538,65 @@ def test_an_evaluation_observes_each_phase_as_the_stream_does_and_leaves_the_str
     assert evaluator.results[0].tasks == ("2 task 0", "0 task 0")
     assert equal(stream.unwrapped.get_state(), before)
     evaluator.close()
+
+
+def slow_learner(env):
+    """Takes a fourth of the steps that it should."""
+    learner = Learner(env)
+    return lambda steps: learner(steps // 4)
+
+
+def act(observations):
+    return np.zeros(len(observations[:, 0]), int)
+
+
+LEARNER = "make_learner(env) must return a function learn(steps), which trains in env for that many"
+
+
+@refusals(
+    refusal(
+        lambda: continual_evaluate(lambda env: act, partial(make, 40, 40)),
+        TypeError,
+        f"in learn(0): {LEARNER} steps and returns the policy: 'int' object is not subscriptable",
+    ),
+    refusal(
+        lambda: continual_evaluate(lambda env: lambda steps: None, partial(make, 40, 40)),
+        TypeError,
+        f"learn(0) must return a policy, got None: {LEARNER}",
+    ),
+    refusal(
+        lambda: continual_evaluate(slow_learner, partial(make, 40, 40), 1, episodes_per_phase=1),
+        ValueError,
+        "phase 1, from step 40 to 80, has no score: the learner was only at step 27 when "
+        "learn(steps) returned for the last time, and must take at least `steps` steps in its env",
+    ),
+    refusal(
+        lambda: continual_evaluate(Learner, partial(make, 40, 40), 1, 2),
+        TypeError,
+        "continual_evaluate takes 3 positional arguments (make_learner, make, "
+        "evaluations_per_phase), got 4: pass others by name: train_in, episodes_per_phase, ",
+    ),
+    refusal(
+        lambda: single_task_baselines(Learner, partial(make, 40, 40), episodes=2),
+        TypeError,
+        "single_task_baselines got an unexpected keyword argument 'episodes': did you mean "
+        "'episodes_per_phase'?",
+    ),
+    refusal(
+        lambda: EvaluationResult([Episode("a", 0, 1.0, 5)]).described(seed=1),
+        TypeError,
+        "EvaluationResult.described got an unexpected keyword argument 'seed': it takes ['note', "
+        "'policy', 'training_seed', 'training_steps']",
+    ),
+    refusal(
+        lambda: EvaluationResult([Episode("a", 0, 1.0, 5)]).described("ppo"),
+        TypeError,
+        "EvaluationResult.described takes 0 positional arguments, got 1: pass others by name: "
+        "policy, training_seed, training_steps, note",
+    ),
+)
+def test_a_call_that_cannot_be_evaluated_is_answered_by_a_right_one(call, error, message):
+    assert_refused(call, error, message)
 
 
 def test_what_cannot_be_evaluated_is_refused():

@@ -16,20 +16,22 @@ from tests.fakes import CountingEnv
 class GradedEnv(CountingEnv):
     """Succeeds at its first step, at none, or does not say; ``key`` is where it says so."""
 
-    def __init__(self, wins=False, length=3, key="success", **kwargs):
+    def __init__(self, succeeds=False, length=3, key="success", **kwargs):
         super().__init__(length, **kwargs)
-        self.wins, self.key = wins, key
+        self.succeeds, self.key = succeeds, key
 
     def _info(self):
-        said = {} if self.wins is None else {self.key: float(self.wins and self.steps == 1)}
-        return {**super()._info(), **said}
+        info = super()._info()
+        if self.succeeds is not None:
+            info[self.key] = float(self.succeeds and self.steps == 1)
+        return info
 
 
-def makers_of(*wins, **kwargs):
-    return [partial(GradedEnv, w, **kwargs) for w in wins]
+def graded_makers(*outcomes, **kwargs):
+    return [partial(GradedEnv, succeeds, **kwargs) for succeeds in outcomes]
 
 
-def play_episode(env, steps=3, **reset):
+def run_episode(env, steps=3, **reset):
     env.reset(**reset)
     for _ in range(steps):
         env.step(0)
@@ -51,18 +53,18 @@ def test_mean_returns_are_added_up_in_order_on_every_python():
 
 
 def test_a_history_goes_on_from_a_state_that_went_through_json_in_mid_episode():
-    history, other = (TaskHistory(2, groups=[1, 1]) for _ in range(2))
+    history, restored = (TaskHistory(2, groups=[1, 1]) for _ in range(2))
     record(history, 0, True, 2.5)
     record(history, 1, None)
     history.begin(1)
     history.step(4.0, False, {"success": True})
     state = json.loads(json.dumps(history.get_state()))
-    other.set_state(state)
-    for one in (history, other):
-        one.step(2.0, True, {"success": False})
-        assert (one.returns(0), one.returns(1)) == ((2.5,), (1.0, 6.0))
-        assert (one.successes(0), one.successes(1)) == ((True,), (None, True))
-        assert one.group_success_rates.tolist()[1] == 1.0
+    restored.set_state(state)
+    for task_history in (history, restored):
+        task_history.step(2.0, True, {"success": False})
+        assert (task_history.returns(0), task_history.returns(1)) == ((2.5,), (1.0, 6.0))
+        assert (task_history.successes(0), task_history.successes(1)) == ((True,), (None, True))
+        assert task_history.group_success_rates.tolist()[1] == 1.0
     assert state["tasks"][1] == [[1.0, None]]
 
 
@@ -77,25 +79,25 @@ def test_a_state_of_other_tasks_is_refused():
 
 @pytest.mark.parametrize(("truncate", "key"), [(False, "success"), (True, "is_success")])
 def test_an_episode_is_recorded_once_for_its_task_and_before_the_next_draw(truncate, key):
-    seen = []
+    histories = []
 
-    def look(num_tasks, last_task, rng, history):
-        seen.append([(history.returns(task), history.successes(task)) for task in (0, 1)])
+    def record_history(num_tasks, last_task, rng, history):
+        histories.append([(history.returns(task), history.successes(task)) for task in (0, 1)])
         return 0
 
-    makers = makers_of(False, True, truncate=truncate, key=key)
-    env = MultiEnvWrapper(makers, select=look, sample_tasks_on_reset=True)
-    play_episode(env, seed=0, options={"task_state": 1})
+    makers = graded_makers(False, True, truncate=truncate, key=key)
+    env = MultiEnvWrapper(makers, select=record_history, sample_tasks_on_reset=True)
+    run_episode(env, seed=0, options={"task_state": 1})
     env.reset()
-    play_episode(env, 2)  # which the next reset cuts
+    run_episode(env, 2)  # which the next reset cuts
     env.reset()
     env.reset()  # no step was made, so nothing is recorded
     env.reset(seed=0)  # which forgets all
-    won = ((6.0,), (True,))  # 1 + 2 + 3, and a success at its first step alone
-    assert seen == [
-        [((), ()), won],
-        [((), ()), won],
-        *[[((3.0,), (False,)), won]] * 2,
+    success_record = ((6.0,), (True,))  # 1 + 2 + 3, and a success at its first step alone
+    assert histories == [
+        [((), ()), success_record],
+        [((), ()), success_record],
+        *[[((3.0,), (False,)), success_record]] * 2,
         [((), ()), ((), ())],
     ]
 
@@ -132,8 +134,8 @@ def test_least_success_draws_groups_that_fail_and_then_a_task_of_one(
 
 
 def test_least_success_refuses_a_task_that_does_not_say_whether_it_succeeded():
-    env = MultiEnvWrapper(makers_of(None), select="least_success", sample_tasks_on_reset=True)
-    play_episode(env, seed=0)
+    env = MultiEnvWrapper(graded_makers(None), select="least_success", sample_tasks_on_reset=True)
+    run_episode(env, seed=0)
     with pytest.raises(ValueError, match=r"needs info\['success'\].*an episode of task 0 ended"):
         env.reset()
 

@@ -23,7 +23,7 @@ def test_a_state_without_a_task_seed_unseeds_the_task_stream(env):
             draw()
 
 
-def tasks_drawn(env, n=20):
+def draw_tasks(env, n=20):
     return [env.sample_task_state() for _ in range(n)]
 
 
@@ -40,10 +40,10 @@ def test_each_stream_must_be_seeded_before_it_is_needed(env):
         with pytest.raises(SeedNotSetError, match=NO_TASK_SEED):
             draw()
     assert env.get_task_state() == 2
-    other = CountingMTEnv()
-    other.seed_task(0)
+    unseeded = CountingMTEnv()
+    unseeded.seed_task(0)
     with pytest.raises(SeedNotSetError, match=NO_ENV_SEED):
-        other.assert_env_seed_is_set()
+        unseeded.assert_env_seed_is_set()
 
 
 @pytest.mark.parametrize("seed", [0, 7])
@@ -66,12 +66,12 @@ def test_a_reset_with_a_seed_seeds_both_streams_and_each_can_be_seeded_alone(env
 @pytest.mark.parametrize("method", ["seed", "seed_task", "reset"])
 def test_a_seed_that_is_none_is_refused_and_changes_nothing(env, method):
     env.reset(seed=3)
-    expected = tasks_drawn(env)
+    expected = draw_tasks(env)
     env.reset(seed=3)
     with pytest.raises(ValueError, match="a seed must be zero or greater, got -1"):
         getattr(env, method)(seed=-1)
     assert env.np_random_seed == 3
-    assert tasks_drawn(env) == expected
+    assert draw_tasks(env) == expected
 
 
 def test_resample_task_draws_from_the_stream_that_was_just_seeded(env):

@@ -23,13 +23,13 @@ def test_zeros_are_appended_to_observations_and_actions_are_cut():
     bare = ArmEnv(2, 3, bound=2.0)
     action = np.array([1.5, -0.5, 1, -1], np.float32)
     obs, info = env.reset(seed=3)
-    alone = play(bare, [action[:2]] * 2, seed=3)
-    assert equal(obs, np.append(alone[0][0], np.float32([0, 0])))
-    for expected in alone[1:]:
-        obs, *others = env.step(action)
+    unpadded = play(bare, [action[:2]] * 2, seed=3)
+    assert equal(obs, np.append(unpadded[0][0], np.float32([0, 0])))
+    for expected in unpadded[1:]:
+        obs, reward, terminated, truncated, step_info = env.step(action)
         assert equal(obs, np.append(expected[0], np.float32([0, 0])))
-        *others, said = others
-        assert equal((*others, {"steps": said["steps"]}), expected[1:])
+        steps = {"steps": step_info["steps"]}
+        assert equal((reward, terminated, truncated, steps), expected[1:])
     assert equal(env.unwrapped.seen, action[:2])
     assert info["steps"] == 0
 

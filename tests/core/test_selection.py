@@ -21,45 +21,45 @@ from mtwrappers.core.selection import TaskSelector, least_success
 from tests.fakes import counting_makers
 
 
-def make(select, num_tasks=7):
+def make_env(select, num_tasks=7):
     return MultiEnvWrapper(counting_makers(num_tasks), select=select, sample_tasks_on_reset=True)
 
 
-def drawn(env, n, seed=None):
+def draw_tasks(env, n, seed=None):
     return [env.reset(seed=seed if i == 0 else None)[1]["task_id"] for i in range(n)]
 
 
 class Countdown:
     """A strategy with a memory: every task from the last to the first."""
 
-    left = 0
+    num_left = 0
 
     def __call__(self, num_tasks, last_task, rng):
-        self.left = (self.left or num_tasks) - 1
-        return self.left
+        self.num_left = (self.num_left or num_tasks) - 1
+        return self.num_left
 
     def reset(self):
-        self.left = 0
+        self.num_left = 0
 
     def get_state(self):
-        return {"left": self.left}
+        return {"num_left": self.num_left}
 
     def set_state(self, state):
-        self.left = state["left"]
+        self.num_left = state["num_left"]
 
 
 @pytest.mark.parametrize(
     "select", ["uniform", "round_robin", "without_replacement", "least_success", Countdown()]
 )
 def test_the_seed_determines_the_tasks_and_a_state_in_json_those_that_follow(select):
-    env, other = make(select), make(select)
-    first = drawn(env, 10, seed=3)
-    assert drawn(other, 10, seed=3) == drawn(env, 10, seed=3) == first
+    env, other_env = make_env(select), make_env(select)
+    first = draw_tasks(env, 10, seed=3)
+    assert draw_tasks(other_env, 10, seed=3) == draw_tasks(env, 10, seed=3) == first
     fixed = select == "round_robin" or isinstance(select, Countdown)
-    assert (drawn(other, 10, seed=4) == first) == fixed
-    other.set_state(json.loads(json.dumps(env.get_state())))
-    assert drawn(other, 8) == drawn(env, 8)
-    assert not isinstance(select, Countdown) or (first[:3], select.left) == ([6, 5, 4], 0)
+    assert (draw_tasks(other_env, 10, seed=4) == first) == fixed
+    other_env.set_state(json.loads(json.dumps(env.get_state())))
+    assert draw_tasks(other_env, 8) == draw_tasks(env, 8)
+    assert not isinstance(select, Countdown) or (first[:3], select.num_left) == ([6, 5, 4], 0)
 
 
 @pytest.mark.parametrize("floor", [3, -0.1, float("nan")])
@@ -83,7 +83,7 @@ def test_a_selection_refuses_tasks_of_a_state_that_do_not_exist(change):
 
 def test_a_strategy_whose_parameters_cannot_be_read_is_an_error_that_says_so():
     with pytest.raises(ValueError, match=r"parameters of select=<built-in function max>.*wrap it"):
-        make(max)
+        make_env(max)
 
 
 class Alternating:
@@ -100,7 +100,7 @@ class Alternating:
 
 
 def test_a_strategy_whose_memory_cannot_be_saved_is_refused_by_a_checkpoint():
-    env = make(Alternating())
+    env = make_env(Alternating())
     env.reset(seed=0)
     with pytest.raises(TypeError, match=r"memory of select=.*Alternating.* cannot be saved: give"):
         env.get_state()
@@ -143,26 +143,26 @@ def set_gravity(env, gravity):
 def test_a_method_of_the_environment_reads_its_attributes_and_a_copy_those_of_the_copy():
     env = OpensTasks()
     env.open_tasks(2)
-    other = copy.deepcopy(env)
+    copied_env = copy.deepcopy(env)
     env.open_tasks(3)
-    assert (drawn(env, 2, seed=0), drawn(other, 2, seed=0)) == ([2, 2], [1, 1])
+    assert (draw_tasks(env, 2, seed=0), draw_tasks(copied_env, 2, seed=0)) == ([2, 2], [1, 1])
 
 
 def test_a_method_of_the_environment_selects_in_workers_and_after_a_kill_and_a_checkpoint(tmp_path):
     def make_vector():
         return as_vector(OpensTasks, 2, workers=2, on_worker_failure="recover")
 
-    envs, other = make_vector(), make_vector()
+    envs, restored_envs = make_vector(), make_vector()
     try:
         envs.reset(seed=0)
         envs.call("open_tasks", 2)
         assert envs.reset()[1]["task_id"].tolist() == [1, 1]
         save_checkpoint(tmp_path / "run.ckpt", envs=envs)
-        load_checkpoint(tmp_path / "run.ckpt", envs=other)
-        assert other.reset()[1]["task_id"].tolist() == [1, 1]
+        load_checkpoint(tmp_path / "run.ckpt", envs=restored_envs)
+        assert restored_envs.reset()[1]["task_id"].tolist() == [1, 1]
         os.kill(envs.worker_pids[0], signal.SIGKILL)
         with pytest.warns(UserWarning, match="worker 0 was killed by SIGKILL"):
             assert envs.reset()[1]["task_id"].tolist() == [1, 1]
     finally:
         envs.close()
-        other.close()
+        restored_envs.close()

@@ -66,10 +66,10 @@ def test_a_set_of_ones_own_makes_an_mtenv():
     assert [info["task_name"] for _, info in runs] == ["a", "b", "c", "a"]
     assert [int(obs["task_obs"]) for obs, _ in runs] == [0, 1, 2, 0]
     assert (env.task_names, env.task_observation_space) == (("a", "b", "c"), Discrete(3))
-    other = LettersEnv(sample_tasks_on_reset=True)
-    other.set_state(json.loads(json.dumps(env.get_state())))
-    assert equal(other.reset(), env.reset())
-    assert other.get_task_state() == "b"
+    restored = LettersEnv(sample_tasks_on_reset=True)
+    restored.set_state(json.loads(json.dumps(env.get_state())))
+    assert equal(restored.reset(), env.reset())
+    assert restored.get_task_state() == "b"
     for name in ("num_tasks", "task_ids", "task_states"):
         with pytest.raises(AttributeError, match=f"has no {name}: its task states are not indices"):
             getattr(env, name)

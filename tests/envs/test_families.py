@@ -143,22 +143,22 @@ def test_resets_draw_a_task_until_one_is_set_which_then_stays():
 
 
 def test_a_seed_determines_what_sample_tasks_draws_and_drawing_moves_no_environment():
-    env, other = make(GOAL).unwrapped, make(GOAL).unwrapped
+    env, other_env = make(GOAL).unwrapped, make(GOAL).unwrapped
     env.reset(seed=7)
-    other.reset(seed=7)
+    other_env.reset(seed=7)
     tasks = env.sample_tasks(3)
-    assert tasks == other.sample_tasks(3)
+    assert tasks == other_env.sample_tasks(3)
     assert tasks != env.sample_tasks(3)
     assert all(type(value) is float for task in tasks for value in task["goal"])
     state = np.random.get_state()[1].tolist()
     assert len(make(GOAL).unwrapped.sample_tasks(2)) == 2  # from entropy
     assert np.random.get_state()[1].tolist() == state
     env.set_task(tasks[0])
-    other.set_task(json.loads(json.dumps(tasks[0])))  # lists for tuples
-    assert env.get_task() == other.get_task() == tasks[0]
+    other_env.set_task(json.loads(json.dumps(tasks[0])))  # lists for tuples
+    assert env.get_task() == other_env.get_task() == tasks[0]
     tasks[0]["goal"] = (9.0, 9.0)
     env.get_task()["goal"] = (9.0, 9.0)
-    assert env.get_task() == other.get_task()
+    assert env.get_task() == other_env.get_task()
 
 
 @pytest.mark.parametrize(
@@ -432,18 +432,19 @@ def test_set_tasks_sets_the_task_of_each_group_through_autoresets_and_a_killed_w
         assert envs.recoveries == 2
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+@pytest.mark.parametrize("make_copy", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
 @pytest.mark.parametrize("name", ["HopperRandParams", VEL])
-def test_copies_are_on_the_same_task(name, copied):
+def test_copies_are_on_the_same_task(name, make_copy):
     env = make(name)
     env.reset(seed=1)
-    other = copied(env)
+    copied_env = make_copy(env)
     task = env.unwrapped.get_task()
-    assert other.unwrapped.get_task() == task
+    assert copied_env.unwrapped.get_task() == task
     options = {"task_state": task}
     actions = draw_actions(env, 3)
     assert equal(
-        play(other, actions, seed=4, options=options), play(env, actions, seed=4, options=options)
+        play(copied_env, actions, seed=4, options=options),
+        play(env, actions, seed=4, options=options),
     )
 
 
@@ -452,7 +453,7 @@ def test_a_checkpoint_in_mid_episode_goes_on_with_the_same_bits(name, tmp_path):
     tasks = {"tasks": "train"} if name == VEL else {}
     with (
         closing(make_vec(name, meta_batch_size=2, journal=True, **tasks)) as envs,
-        closing(make_vec(name, meta_batch_size=2, journal=True, **tasks)) as other,
+        closing(make_vec(name, meta_batch_size=2, journal=True, **tasks)) as other_envs,
     ):
         envs.reset(seed=0)
         envs.reset()
@@ -460,10 +461,10 @@ def test_a_checkpoint_in_mid_episode_goes_on_with_the_same_bits(name, tmp_path):
         for action in actions[:2]:
             envs.step(action)
         mt.save_checkpoint(tmp_path / "run", envs=envs)
-        mt.load_checkpoint(tmp_path / "run", envs=other)
+        mt.load_checkpoint(tmp_path / "run", envs=other_envs)
         for action in actions:
-            assert equal(other.step(action), envs.step(action))
-        assert equal(other.reset(), envs.reset())
+            assert equal(other_envs.step(action), envs.step(action))
+        assert equal(other_envs.reset(), envs.reset())
 
 
 @pytest.mark.parametrize("name", ["PointRobot", "SparsePointRobot", "Bandit", "TabularMDP"])

@@ -39,18 +39,18 @@ def contact_cost(sim):
     return 0.5 * 1e-3 * np.sum(np.square(np.clip(sim.data.cfrc_ext, -1, 1)))
 
 
-def half_cheetah_vel(source, task, before, after, action, sim):
-    speed = (after.x - before.x) / sim.dt
+def half_cheetah_vel(source, task, body_before, body_after, action, sim):
+    speed = (body_after.x - body_before.x) / sim.dt
     return -abs(speed - task["velocity"]) - 0.5 * 0.1 * np.square(action).sum()
 
 
-def half_cheetah_dir(source, task, before, after, action, sim):
-    speed = (after.x - before.x) / sim.dt
+def half_cheetah_dir(source, task, body_before, body_after, action, sim):
+    speed = (body_after.x - body_before.x) / sim.dt
     return task["direction"] * speed - 0.5 * 0.1 * np.square(action).sum()
 
 
-def ant_dir(source, task, before, after, action, sim):
-    velocity, direction = (after.torso - before.torso)[:2] / sim.dt, task["direction"]
+def ant_dir(source, task, body_before, body_after, action, sim):
+    velocity, direction = (body_after.torso - body_before.torso)[:2] / sim.dt, task["direction"]
     if source == "varibad":
         direction = (np.cos(direction), np.sin(direction))
     if source in ("promp", "maml"):
@@ -61,34 +61,34 @@ def ant_dir(source, task, before, after, action, sim):
     return forward - 0.5 * np.square(action).sum() - contact_cost(sim) + 1.0
 
 
-def ant_goal(source, task, before, after, action, sim):
-    reward = -np.sum(np.abs(after.torso[:2] - task["goal"])) - contact_cost(sim)
+def ant_goal(source, task, body_before, body_after, action, sim):
+    reward = -np.sum(np.abs(body_after.torso[:2] - task["goal"])) - contact_cost(sim)
     if source == "maml":
         return reward + 4.0 - 0.5 * 1e-2 * np.square(action).sum() + 0.05
     return reward - 0.1 * np.square(action).sum()
 
 
-def humanoid_dir(source, task, before, after, action, sim):
+def humanoid_dir(source, task, body_before, body_after, action, sim):
     direction = task["direction"] if source != "promp" else (task["direction"], 0.0)
-    move = (after.center - before.center) @ direction
+    move = (body_after.center - body_before.center) @ direction
     impact = min(0.5e-6 * np.square(sim.data.cfrc_ext).sum(), 10)
     forward = 0.25 * move / sim.model.opt.timestep
     return forward - 0.1 * np.square(sim.data.ctrl).sum() - impact + 5.0
 
 
-def walker2d_vel(source, task, before, after, action, sim):
-    speed = (after.x - before.x) / sim.dt
+def walker2d_vel(source, task, body_before, body_after, action, sim):
+    speed = (body_after.x - body_before.x) / sim.dt
     return -abs(speed - task["velocity"]) + 15.0 - 1e-3 * np.square(action).sum()
 
 
-def swimmer_vel(source, task, before, after, action, sim):
+def swimmer_vel(source, task, body_before, body_after, action, sim):
     sign = {"promp": 1, "mended": -1}[source]
-    error = abs((after.x - before.x) / sim.dt - task["velocity"])
+    error = abs((body_after.x - body_before.x) / sim.dt - task["velocity"])
     return sign * error - 0.0001 * np.square(action).sum()
 
 
-def rand_params(source, task, before, after, action, sim):
-    return (after.x - before.x) / sim.dt + 1.0 - 1e-3 * np.square(action).sum()
+def rand_params(source, task, body_before, body_after, action, sim):
+    return (body_after.x - body_before.x) / sim.dt + 1.0 - 1e-3 * np.square(action).sum()
 
 
 REWARDS = {
@@ -136,8 +136,8 @@ def observe(name, source, sim):
     if name == "AntDir":
         return np.concatenate([qpos[2:], qvel])
     if name == "HumanoidDir":
-        parts = [qpos[2:], qvel, data.cinert, data.cvel, data.qfrc_actuator, data.cfrc_ext]
-        return np.concatenate([part.ravel() for part in parts])
+        arrays = [qpos[2:], qvel, data.cinert, data.cvel, data.qfrc_actuator, data.cfrc_ext]
+        return np.concatenate([array.ravel() for array in arrays])
     return sim._get_obs()
 
 
@@ -168,7 +168,7 @@ def compare(name, source, episodes, steps):
         np.testing.assert_array_equal(obs["env_obs"], observe(name, source, sim))
         for _ in range(steps):
             action = rng.uniform(-high, high)
-            before = Body(sim)
+            body_before = Body(sim)
             sim.step(action)
             obs, reward, terminated, truncated, info = env.step(action)
             inner = env.env.unwrapped.data
@@ -178,7 +178,7 @@ def compare(name, source, episodes, steps):
             np.testing.assert_array_equal(obs["env_obs"], expected)
             assert obs["env_obs"].dtype == expected.dtype
             assert obs in env.observation_space
-            expected = REWARDS[name](source, task, before, Body(sim), action, sim)
+            expected = REWARDS[name](source, task, body_before, Body(sim), action, sim)
             assert reward == pytest.approx(expected, rel=1e-12, abs=1e-12)
             terms = sum(value for key, value in info.items() if key.startswith("reward_"))
             assert reward == pytest.approx(terms, rel=1e-12)
@@ -226,23 +226,26 @@ def test_the_infos_of_a_reset_have_the_entries_of_a_step(name, source):
 @pytest.mark.parametrize("action", [[0.0] * 5 + [np.nan], [0.0] * 5, ["0"] * 6, None])
 def test_an_action_that_mujoco_would_not_simulate_is_refused_and_the_episode_goes_on(action):
     env, undisturbed = (gymnasium.make("mtwrappers/HalfCheetahVel-v0").unwrapped for _ in range(2))
-    for each in (env, undisturbed):
-        each.reset(seed=0)
+    env.reset(seed=0)
+    undisturbed.reset(seed=0)
     with pytest.raises(ValueError, match=r"expected a finite action of shape \(6,\), got"):
         env.step(action)
-    stepped, expected = (each.step(np.ones(6, np.float32)) for each in (env, undisturbed))
-    assert (stepped[0]["env_obs"] == expected[0]["env_obs"]).all()
+    obs, *_ = env.step(np.ones(6, np.float32))
+    expected, *_ = undisturbed.step(np.ones(6, np.float32))
+    assert (obs["env_obs"] == expected["env_obs"]).all()
 
 
 def test_parameters_of_a_model_are_multiples_of_those_of_its_file_however_often_they_are_set():
     env = gymnasium.make("mtwrappers/HopperRandParams-v0").unwrapped
     nominal = make_robot_parameter("HopperRandParams", "body_inertia")
-    ones = {entry: np.ones(space.shape).tolist() for entry, space in env.task_space.spaces.items()}
+    unit_factors = {
+        entry: np.ones(space.shape).tolist() for entry, space in env.task_space.spaces.items()
+    }
     for task in env.sample_tasks(20):
         env.set_task(task)
         model = env.env.unwrapped.model
         np.testing.assert_array_equal(model.body_inertia, nominal * np.array(task["body_inertia"]))
-    env.set_task(ones)
+    env.set_task(unit_factors)
     np.testing.assert_array_equal(model.body_inertia, nominal)
     assert env.get_task()["body_mass"] == (1.0,) * 5
 

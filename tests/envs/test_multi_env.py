@@ -86,7 +86,7 @@ def test_minus_one_lifts_the_limit_of_an_id_as_in_gymnasium():
 
 
 def test_environments_have_names_and_arguments_of_their_own_and_specs_go_through_json():
-    given = {
+    kwargs = {
         "env_ids": [SHORT, SHORT],
         "task_names": ["two", "four"],
         "env_kwargs": [{"obs_size": 4, "length": 3}, {"max_episode_steps": 4, "length": 9}],
@@ -94,20 +94,21 @@ def test_environments_have_names_and_arguments_of_their_own_and_specs_go_through
         "task_embedding": [[0.0, 1], [2, 3]],
         "unify": {"observation_size": 5},
     }
-    env = gymnasium.make(ID, **given, select="round_robin")
-    again = gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
-    for each in (env, again):
+    env = gymnasium.make(ID, **kwargs, select="round_robin")
+    restored = gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
+    for made_env in (env, restored):
         lengths = []
         for seed in (0, None):
-            obs, _ = each.reset(seed=seed)
+            obs, _ = made_env.reset(seed=seed)
             assert obs.shape == (5 + 2 + 2,)
-            over, length = False, 0
-            while not over:
-                *_, terminated, truncated, info = each.step(0)
-                over, length = terminated or truncated, length + 1
+            length, episode_ended = 0, False
+            while not episode_ended:
+                *_, terminated, truncated, info = made_env.step(0)
+                length += 1
+                episode_ended = terminated or truncated
             lengths.append((info["task_name"], length))
         assert sorted(lengths) == [("four", 2), ("two", 3)]
-    envs = gymnasium.make_vec(ID, **given)
+    envs = gymnasium.make_vec(ID, **kwargs)
     obs, infos = envs.reset(seed=0)
     assert obs[:, 5:].tolist() == [[0, 1, 1, 0], [2, 3, 0, 1]]
     assert infos["task_name"].tolist() == ["two", "four"]

@@ -59,11 +59,11 @@ def test_goals_lie_on_the_circle_all_around():
     "change", [{"order": {}}, {"order": None}, {"task": {"goal": (1.0,)}}, {"tasks": 3}]
 )
 def test_a_state_that_is_refused_changes_nothing(change):
-    env, other = PointGoalEnv(), PointGoalEnv()
-    other.set_task({"goal": (0.0, 1.0)})
+    env, other_env = PointGoalEnv(), PointGoalEnv()
+    other_env.set_task({"goal": (0.0, 1.0)})
     state = env.get_state()
     with pytest.raises(ValueError, match=r"must|expected \['order', 'task'\] of PointGoalEnv"):
-        env.set_state({**other.get_state(), **change})
+        env.set_state({**other_env.get_state(), **change})
     assert env.get_state() == state
 
 
@@ -86,8 +86,10 @@ def test_make_vec_makes_tasks_side_by_side(kwargs, num_tasks, num_envs):
     envs.unwrapped.set_tasks(tasks)
     obs, infos = envs.reset(seed=0)
     assert obs.tolist() == [[0, 0]] * num_envs
-    each = num_envs // num_tasks
-    assert infos["distance"].tolist() == [i + 1 for i in range(num_tasks) for _ in range(each)]
+    envs_per_task = num_envs // num_tasks
+    assert infos["distance"].tolist() == [
+        i + 1 for i in range(num_tasks) for _ in range(envs_per_task)
+    ]
     for t in range(2):
         _, rewards, _, truncated, _ = envs.step(np.full((num_envs, 2), 0.0))
         assert rewards.tolist() == (-infos["distance"]).tolist()

@@ -210,10 +210,10 @@ def test_workers_give_what_this_process_gives_also_after_one_was_killed(name):
         envs.close()
         return steps
 
-    here, there = run(), run(workers=2, on_worker_failure="recover")
-    for step, recovered in zip(here, there, strict=True):
-        for values, others in zip(step[:-1], recovered[:-1], strict=True):
-            np.testing.assert_array_equal(values, others)
+    expected, recovered_steps = run(), run(workers=2, on_worker_failure="recover")
+    for step, recovered in zip(expected, recovered_steps, strict=True):
+        for values, recovered_values in zip(step[:-1], recovered[:-1], strict=True):
+            np.testing.assert_array_equal(values, recovered_values)
         infos, other_infos = step[-1], recovered[-1]
         assert set(infos) == set(other_infos)
         for key in infos["task"]:
@@ -305,25 +305,25 @@ def test_an_evaluation_draws_tasks_and_is_replayed_whether_or_not_one_was_set(
     # Afterwards resets draw if they did before.
     goals = [envs.reset()[1]["task"]["goal"].tolist() for _ in range(2)]
     assert (goals[0] == goals[1]) is task_is_set
-    other = gymnasium.make_vec("mtwrappers/PointRobot-v0", num_envs=4)
-    again = mtwrappers.few_shot_evaluate(Repeats(), other, 3, 2, 1)
-    assert [episode.episode_return for episode in again.scored] == [
+    other_envs = gymnasium.make_vec("mtwrappers/PointRobot-v0", num_envs=4)
+    other_result = mtwrappers.few_shot_evaluate(Repeats(), other_envs, 3, 2, 1)
+    assert [episode.episode_return for episode in other_result.scored] == [
         episode.episode_return for episode in result.scored
     ]
     envs.close()
-    other.close()
+    other_envs.close()
 
 
 def test_an_evaluation_of_a_published_list_has_each_of_its_tasks():
     envs = gymnasium.make_vec("mtwrappers/PointRobot-v0", tasks="test")
     goals = [task["goal"] for task in make("PointRobot", tasks="test").unwrapped.tasks]
-    seen = []
+    goals_seen = []
 
     class Notes(Repeats):
         def adapt(self, paths):
-            seen.extend(task["goal"] for task in envs.call("get_task"))
+            goals_seen.extend(task["goal"] for task in envs.call("get_task"))
             super().adapt(paths)
 
     mtwrappers.few_shot_evaluate(Notes(), envs, 1, 1, 1)
-    assert sorted(seen) == sorted(goals)
+    assert sorted(goals_seen) == sorted(goals)
     envs.close()

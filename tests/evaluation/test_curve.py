@@ -102,7 +102,7 @@ def test_few_shot_results_have_a_curve_before_adaptation_too(drawn):
         (result(None, 10, a=1), result(None, 10, a=2), "are both after 10 training steps, and do"),
         (result(0, 10, a=1), result(1, 11, a=2), "2 runs of mine have no .* results at 10, 11$"),
         (result(0, 10, a=1), result(0, 10, a=2), "both of training seed 0 after 10 steps"),
-        (result(0, 10, a=1), result(0, 20, b=1), "only some of them have the task a"),
+        (result(0, 10, a=1), result(0, 20, b=1), "does not have the task a, as .* does: evaluate"),
     ],
 )
 def test_points_that_make_no_curve_are_refused(one, other, message):

@@ -192,7 +192,7 @@ def test_parts_without_a_seed_are_of_one_plan():
         (result(0, chunk=8, a=1), result(1, chunk=16, a=1), r"action_chunk 8 and 16 \(b\)"),
         (result(0, 9, a=1), result(0, a=2), "b does not name its training_steps, as a does"),
         (result(0, a=1), result(a=2), "b does not name its training_seed, as a does"),
-        (result(0, a=1), result(1, a=1, b=1), "only some of them have the task b"),
+        (result(0, a=1), result(1, a=1, b=1), "a does not have the task b, as b does: evaluate"),
         (result(a=1), result(made=OLD, b=1), r"mujoco 3.3.0 and 2 \(b\)"),
         (result(0, a=1), result(1, made=on("y"), a=2), "id x and y"),
         (result(0, a=1), EvaluationResult(result(a=2).episodes), "b does not say where it was mea"),

@@ -2,16 +2,18 @@
 
 import json
 from functools import partial
+from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium.vector import SyncVectorEnv
 
-from mtwrappers import evaluate, few_shot_evaluate, protocols
+from mtwrappers import as_vector, evaluate, few_shot_evaluate, protocols
 from mtwrappers.evaluation import (
     Episode,
     EvaluationResult,
+    IncomparableError,
     VerificationError,
     compare,
     curves,
@@ -21,10 +23,13 @@ from mtwrappers.evaluation import (
     verify,
 )
 from mtwrappers.evaluation.scoring import Scoring
-from tests.fakes import counting_makers
+from tests.evaluation.fakes import scripted
+from tests.fakes import CountingEnv, counting_makers
 from tests.refusals import assert_refused, refusal, refusals
 
+TRIAL_POLICY = SimpleNamespace(begin_trial=print, get_actions=print)
 RESULT = EvaluationResult([Episode("a", 0, 1.0, 3, True, True)])
+NEAR_AND_A = EvaluationResult([*RESULT.episodes, Episode("near", 0, 1.0, 3, True, True)])
 MT10 = protocols["metaworld-3.1"]
 EXAMPLE = "such as {'ppo': [result], 'random': [other_result]}, got"
 
@@ -45,7 +50,9 @@ def folder(tmp_path_factory):
     for policy in (push, pull):
         result = evaluate(policy, envs, 3, evidence=folder / f"{policy.__name__}.npz")
         result.save(folder / f"{policy.__name__}.json")
-    evaluate(push, envs, 2, evidence=folder / "short.npz")
+    envs.close()
+    envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=4)
+    evaluate(push, envs, 3, evidence=folder / "shorter.npz")
     envs.close()
     return folder
 
@@ -75,6 +82,44 @@ def folder(tmp_path_factory):
         "episode of 1 task> alone: pass [result]",
     ),
     refusal(
+        lambda: compare({"a": ["a.json"], "b": [RESULT]}),
+        TypeError,
+        "expected an EvaluationResult as result 1 of 'a', got str: load the file, as by "
+        "EvaluationResult.load('a.json')",
+    ),
+    refusal(
+        lambda: compare({"a": [RESULT], "b": [NEAR_AND_A]}),
+        IncomparableError,
+        "a and b are not comparable: result 1 of 'a' does not have the task near, as result 1 of "
+        "'b' does: evaluate it too, or leave the task out of the others with evaluate(..., tasks",
+    ),
+    refusal(
+        lambda: NEAR_AND_A.per_task["nea"],
+        KeyError,
+        "\"no task 'nea'; did you mean 'near'?\"",
+    ),
+    refusal(
+        lambda: NEAR_AND_A.per_goal["nea"],
+        KeyError,
+        "\"no task 'nea'; did you mean 'near'?\"",
+    ),
+    refusal(
+        lambda: NEAR_AND_A.per_task["near"]["success"],
+        KeyError,
+        "\"no metric 'success'; did you mean 'success_once' or 'success_final'?\"",
+    ),
+    refusal(
+        lambda: NEAR_AND_A.overall["mean"],
+        KeyError,
+        "\"no mean 'mean'; choose from 'mean over tasks'\"",
+    ),
+    refusal(
+        lambda: RESULT.plot("x.pgn"),
+        ValueError,
+        "path must end in the suffix of an image, such as .png, .pdf or .svg, got 'x.pgn'; did you "
+        "mean '.png'",
+    ),
+    refusal(
         lambda: verify(RESULT),
         TypeError,
         "result must be the name of a file from EvaluationResult.save, got <EvaluationResult: 1 "
@@ -101,6 +146,12 @@ def folder(tmp_path_factory):
         TypeError,
         "envs must be ...got SyncVectorEnv(num_envs=2): pass mtwrappers.as_vector(env_fns) with "
         "the functions that make its environments",
+    ),
+    refusal(
+        lambda: few_shot_evaluate(TRIAL_POLICY, as_vector(CountingEnv, 4), [[0, 1, 2, 3]]),
+        ValueError,
+        "trials must be a number, or lists of 1 tasks, ... got ((0, 1, 2, 3),); for 4 task groups "
+        "of one environment, pass functions that make them, as in as_vector([make] * 4)",
     ),
     refusal(
         lambda: MT10.evaluate(push, max_episode_steps=3),
@@ -161,10 +212,40 @@ def test_evidence_of_another_result_is_named_before_the_numbers_that_differ(fold
     other = rf"the actions in {folder / 'pull.npz'} are not those that the result was saved with"
     assert verification.difference.startswith(other)
     assert "; task 0, episode 0: episode_return is" in verification.difference
-    with pytest.raises(
-        VerificationError, match=r"episode 2 has 5 steps, .* 0 actions; the ac.*not"
-    ):
-        verify(folder / "push.json", folder / "short.npz")
+    other = "task 0, episode 0 has 5 steps, and the evidence 4 actions; the actions in "
+    with pytest.raises(VerificationError, match=other):
+        verify(folder / "push.json", folder / "shorter.npz")
+
+
+def test_evidence_without_its_last_episodes_is_called_truncated(folder):
+    whole = (folder / "push.npz").read_bytes()
+    (folder / "half.npz").write_bytes(whole[: len(whole) // 2])
+    truncated = (
+        r"half\.npz has the actions of 4 of the 6 episodes of the result, not of task 1, episode "
+        r"1: the file was truncated, as by an interrupted copy, or is of another evaluation; pass "
+    )
+    with pytest.raises(VerificationError, match=truncated):
+        verify(folder / "push.json", folder / "half.npz")
+
+
+@pytest.mark.parametrize(
+    ("names", "actual"),
+    [
+        (["near", "far"], r"\['near', 'far'\]"),
+        (["b", "a"], r"\['b', 'a'\]"),
+        (["a"], r"\['a'\]"),
+        (["a", "b", "sticky"], r"\['a', 'b', 'sticky'\]"),
+    ],
+)
+def test_environments_of_other_tasks_are_not_a_fault_of_the_file(names, actual, tmp_path):
+    envs = scripted([{"name": "a"}, {"name": "b"}])
+    evaluate(push, envs, 2, evidence=tmp_path / "r.npz").save(tmp_path / "r.json")
+    message = (
+        r"the environments in envs are not those of the result: expected the tasks \['a', 'b'\], "
+        rf"got {actual}; pass environments of these tasks alone, in this order"
+    )
+    with pytest.raises(VerificationError, match=message):
+        verify(tmp_path / "r.json", envs=scripted([{"name": name} for name in names]))
 
 
 def drop_episode(data):

@@ -47,17 +47,17 @@ def result(tmp_path_factory):
     """A result of two episodes, of which the second one fails."""
     path = tmp_path_factory.mktemp("result") / "results.json"
     envs = gymnasium.make_vec("mtwrappers/MT1-v0", max_episode_steps=60)
-    asked = []
+    requests = []
 
     def act(observations):
-        asked.append(observations)
-        if len(asked) > 60:
+        requests.append(observations)
+        if len(requests) > 60:
             return np.full((1, 4), 3.0, np.float32)  # beyond the action space
         return expert_actions(["reach-v3"], observations, np.array(envs.get_attr("goal")))
 
-    found = evaluate(act, envs, 2, evidence=path.with_suffix(".npz"))
-    assert [one.success_once for one in found.episodes] == [True, False]
-    found.described(policy="mine").save(path)
+    evaluation = evaluate(act, envs, 2, evidence=path.with_suffix(".npz"))
+    assert [episode.success_once for episode in evaluation.episodes] == [True, False]
+    evaluation.described(policy="mine").save(path)
     return path
 
 
@@ -65,22 +65,22 @@ def export(result, *options, name=NAME):
     return main(["export", str(result), f"minari:{name}", *options])
 
 
-def refused(capsys, result, *options, name=NAME):
-    """The line of an export that is refused."""
+def refused_export(capsys, result, *options, name=NAME):
+    """Returns the error line of an export that is refused."""
     with pytest.raises(SystemExit, match="2"):
         export(result, *options, name=name)
     return capsys.readouterr().err.removeprefix("mtwrappers: error: ").removesuffix("\n")
 
 
-def halved(envs, plan, actions):
-    """A replay with other actions."""
+def replay_halved(envs, plan, actions):
+    """Replays with halved actions."""
     return replay(envs, plan, {name: array / 2 for name, array in actions.items()})
 
 
-def halved_if_rounded(envs, plan, actions):
-    """A replay with other actions where these are rounded."""
+def replay_halved_if_rounded(envs, plan, actions):
+    """Replays with halved actions where these are rounded."""
     rounded = next(iter(actions.values())).dtype == np.float32
-    return (halved if rounded else replay)(envs, plan, actions)
+    return (replay_halved if rounded else replay)(envs, plan, actions)
 
 
 @pytest.mark.parametrize("successes", [False, True])
@@ -89,8 +89,12 @@ def test_a_dataset_has_the_episodes_of_the_result_and_all_that_a_replay_takes(
 ):
     assert export(result, *["--successes"] * successes) == 0
     dataset, claim = minari.load_dataset(NAME), EvaluationResult.load(result)
-    clipped = "actions clipped to [-1, 1] in 1 of 2 episodes, as the environments do; "
-    clipped = "" if successes else clipped  # the other one fails
+    # The episode whose actions are clipped is the one that fails.
+    clipped = (
+        ""
+        if successes
+        else "actions clipped to [-1, 1] in 1 of 2 episodes, as the environments do; "
+    )
     episodes = "1 episode" if successes else "2 episodes"
     assert capsys.readouterr().out == (
         f"minari:{NAME}: {episodes}, {dataset.total_steps} steps, "
@@ -98,40 +102,47 @@ def test_a_dataset_has_the_episodes_of_the_result_and_all_that_a_replay_takes(
     )
     chosen = claim.episodes[:1] if successes else claim.episodes
     env = dataset.recover_environment()
-    for episode, one in zip(dataset, chosen, strict=True):
-        (about,) = dataset.storage.get_episode_metadata([episode.id])
-        said = {"task_name": "reach-v3", "task_description": "Reach a goal position"}
-        said |= {"task_state": one.task_state, "number": one.number}
-        assert said.items() <= about.items()
-        length = one.steps_to_success if successes else 60
+    for episode, expected_episode in zip(dataset, chosen, strict=True):
+        (episode_metadata,) = dataset.storage.get_episode_metadata([episode.id])
+        expected = {"task_name": "reach-v3", "task_description": "Reach a goal position"}
+        expected |= {"task_state": expected_episode.task_state, "number": expected_episode.number}
+        assert expected.items() <= episode_metadata.items()
+        length = expected_episode.steps_to_success if successes else 60
         assert episode.actions.dtype == np.float32
         assert np.abs(episode.actions).max() <= 1
         assert episode.terminations.tolist() == [False] * (length - 1) + [successes]
         assert episode.truncations.tolist() == [False] * (length - 1) + [not successes]
-        assert successes or sum(episode.rewards.tolist()) == one.episode_return
-        options = {"task_state": int(about["task_state"])}
-        obs, _ = env.reset(seed=int(about["seed"]), options=options)
-        assert about["rand_vec"].tolist() == env.get_wrapper_attr("rand_vec").tolist()
-        seen = [obs, *(env.step(action)[0] for action in episode.actions)]
-        assert np.array_equal(seen, episode.observations)
+        assert successes or sum(episode.rewards.tolist()) == expected_episode.episode_return
+        options = {"task_state": int(episode_metadata["task_state"])}
+        obs, _ = env.reset(seed=int(episode_metadata["seed"]), options=options)
+        assert episode_metadata["rand_vec"].tolist() == env.get_wrapper_attr("rand_vec").tolist()
+        observations = [obs, *(env.step(action)[0] for action in episode.actions)]
+        assert np.array_equal(observations, episode.observations)
     metadata = dataset.storage.metadata
     assert metadata["algorithm_name"] == "mine"
-    said = {"evidence": claim.evidence, "score": claim.score, "successes": successes}
-    assert said.items() <= metadata["mtwrappers_result"].items()
+    expected = {"evidence": claim.evidence, "score": claim.score, "successes": successes}
+    assert expected.items() <= metadata["mtwrappers_result"].items()
     assert {line.partition("==")[0] for line in metadata["requirements"]} >= {"mujoco", "minari"}
     assert sorted(os.listdir(root / "tests")) == ["experts-v0", "namespace_metadata.json"]
 
 
 @draws
 def test_frames_of_each_camera_are_stored_without_loss(result, root):
-    looks = ["--observation", "pixels_agent_pos", "--camera", "corner", "--camera", "gripperPOV"]
-    assert export(result, *looks, "--size", "32", "--no-shadows", "--successes") == 0
+    frame_options = [
+        "--observation",
+        "pixels_agent_pos",
+        "--camera",
+        "corner",
+        "--camera",
+        "gripperPOV",
+    ]
+    assert export(result, *frame_options, "--size", "32", "--no-shadows", "--successes") == 0
     [episode] = dataset = minari.load_dataset(NAME)
     assert dataset.env_spec.kwargs["shadows"] is False
     env = dataset.recover_environment()
-    (about,) = dataset.storage.get_episode_metadata([0])
-    options = {"task_state": int(about["task_state"])}
-    obs, _ = env.reset(seed=int(about["seed"]), options=options)
+    (metadata,) = dataset.storage.get_episode_metadata([0])
+    options = {"task_state": int(metadata["task_state"])}
+    obs, _ = env.reset(seed=int(metadata["seed"]), options=options)
     for t, action in enumerate(episode.actions):
         assert obs["agent_pos"].tolist() == episode.observations["agent_pos"][t].tolist()
         for camera in ("corner", "gripperPOV"):
@@ -150,35 +161,40 @@ def test_frames_of_each_camera_are_stored_without_loss(result, root):
 def test_what_cannot_be_exported_is_one_line_and_leaves_nothing(
     result, root, tmp_path, capsys, monkeypatch
 ):
-    def changed(episode, **fields):
+    def edit_result(episode, **fields):
         data = json.loads(result.read_text())
         data["episodes"][episode].update(fields)
         (tmp_path / "results.json").write_text(json.dumps(data))
         shutil.copy(result.with_suffix(".npz"), tmp_path / "results.npz")
         return tmp_path / "results.json"
 
-    false = changed(1, steps_to_success=3)
-    assert refused(capsys, false) == (
-        f"cannot export {false}: {false} is false: reach-v3, episode 1: steps_to_success is None "
+    edited = edit_result(1, steps_to_success=3)
+    assert refused_export(capsys, edited) == (
+        f"cannot export {edited}: {edited} is false: reach-v3, episode 1: steps_to_success is None "
         "in the replay, 3 in the result"
     )
-    some = ["--observation", "pixels", "--size"]
+    frame_options = ["--observation", "pixels", "--size"]
     for options, message in [
-        ([*some, "100000"], "of 60 steps would take 1704.3 GB of memory, above the limit of 1 GB"),
-        ([*some, "16", "--camera", "front"], "camera_name must be 'free', 'topview', "),
+        (
+            [*frame_options, "100000"],
+            "of 60 steps would take 1704.3 GB of memory, above the limit of 1 GB",
+        ),
+        ([*frame_options, "16", "--camera", "front"], "camera_name must be 'free', 'topview', "),
         (["--camera", "corner"], "--camera, --size and --no-shadows are for frames: add --observ"),
         (["--video"], "video is for LeRobot: Minari stores frames without loss"),
     ]:
-        assert message in refused(capsys, result, *options)
-    assert "must look like metaworld/mt10-expert-v0, got x" in refused(capsys, result, name="x")
-    assert "cannot read or write none: No such file" in refused(capsys, "none")
+        assert message in refused_export(capsys, result, *options)
+    assert "must look like metaworld/mt10-expert-v0, got x" in refused_export(
+        capsys, result, name="x"
+    )
+    assert "cannot read or write none: No such file" in refused_export(capsys, "none")
     # An episode whose replay differs, by a step that is not as it was.
     with monkeypatch.context() as patch:
-        patch.setattr(module, "replay", halved)
-        assert "reach-v3, episode 0: success_once is False in the replay, True" in refused(
+        patch.setattr(module, "replay", replay_halved)
+        assert "reach-v3, episode 0: success_once is False in the replay, True" in refused_export(
             capsys, result
         )
-        assert "reach-v3, episode 0 does not succeed at step" in refused(
+        assert "reach-v3, episode 0 does not succeed at step" in refused_export(
             capsys, result, "--successes"
         )
     assert [*root.rglob("*")] == []
@@ -186,13 +202,13 @@ def test_what_cannot_be_exported_is_one_line_and_leaves_nothing(
     unfinished = root / "tests/.experts-v0.unfinished"
     unfinished.mkdir(parents=True)
     with locked(unfinished):
-        assert "another export is writing" in refused(capsys, result)
+        assert "another export is writing" in refused_export(capsys, result)
     assert export(result) == 0
-    assert f"{root / NAME} exists" in refused(capsys, result)
+    assert f"{root / NAME} exists" in refused_export(capsys, result)
 
 
 @pytest.fixture(scope="module")
-def of_float64(tmp_path_factory):
+def float64_result(tmp_path_factory):
     """A result of two successes, with actions of NumPy's default dtype."""
     path = tmp_path_factory.mktemp("float64") / "results.json"
     envs = gymnasium.make_vec("mtwrappers/MT1-v0", env_name="push-v3", max_episode_steps=100)
@@ -206,9 +222,9 @@ def of_float64(tmp_path_factory):
 
 
 @pytest.mark.parametrize("successes", [False, True])
-def test_actions_of_another_dtype_are_rounded_which_is_said(successes, of_float64, capsys):
-    assert export(of_float64, *["--successes"] * successes) == 0
-    dataset, claim = minari.load_dataset(NAME), EvaluationResult.load(of_float64)
+def test_actions_of_another_dtype_are_rounded_which_is_said(successes, float64_result, capsys):
+    assert export(float64_result, *["--successes"] * successes) == 0
+    dataset, claim = minari.load_dataset(NAME), EvaluationResult.load(float64_result)
     assert re.fullmatch(
         rf"minari:{NAME}: 2 episodes, {dataset.total_steps} steps, actions converted from float64 "
         r"to float32: success unchanged in 2 of 2 episodes, returns differ by up to \de-\d\d "
@@ -217,31 +233,31 @@ def test_actions_of_another_dtype_are_rounded_which_is_said(successes, of_float6
     )
     metadata = dataset.storage.metadata
     ends = ", each until its first success" * successes
-    said = f"The verified episodes of a result, with actions rounded to float32{ends}."
-    assert metadata["description"] == said
+    expected = f"The verified episodes of a result, with actions rounded to float32{ends}."
+    assert metadata["description"] == expected
     assert metadata["mtwrappers_result"]["rounded_from"] == "float64"
-    recorded, env = read_evidence(of_float64.with_suffix(".npz")), dataset.recover_environment()
-    for episode, one in zip(dataset, claim.episodes, strict=True):
-        length = one.steps_to_success if successes else 100
-        actions = recorded[f"push-v3/{one.number}"][:length]
+    recorded, env = read_evidence(float64_result.with_suffix(".npz")), dataset.recover_environment()
+    for episode, expected_episode in zip(dataset, claim.episodes, strict=True):
+        length = expected_episode.steps_to_success if successes else 100
+        actions = recorded[f"push-v3/{expected_episode.number}"][:length]
         assert episode.actions.tolist() == actions.astype(np.float32).tolist()
-        (about,) = dataset.storage.get_episode_metadata([episode.id])
-        options = {"task_state": int(about["task_state"])}
-        obs, _ = env.reset(seed=int(about["seed"]), options=options)
-        seen = [obs, *(env.step(action)[0] for action in episode.actions)]
-        assert np.array_equal(seen, episode.observations)
+        (episode_metadata,) = dataset.storage.get_episode_metadata([episode.id])
+        options = {"task_state": int(episode_metadata["task_state"])}
+        obs, _ = env.reset(seed=int(episode_metadata["seed"]), options=options)
+        observations = [obs, *(env.step(action)[0] for action in episode.actions)]
+        assert np.array_equal(observations, episode.observations)
 
 
 def test_actions_that_succeed_otherwise_once_they_are_rounded_are_refused(
-    of_float64, root, capsys, monkeypatch
+    float64_result, root, capsys, monkeypatch
 ):
-    monkeypatch.setattr(module, "replay", halved_if_rounded)
+    monkeypatch.setattr(module, "replay", replay_halved_if_rounded)
     why = "; a dataset has actions of float32 in [-1, 1], and its own are float64 in [-0.9, 0.9]"
     for options, message in (
         ([], "push-v3, episode 0: success_once is False in the replay, True in the result"),
         (["--successes"], "push-v3, episode 0 does not succeed at step 63 in the replay"),
     ):
-        assert refused(capsys, of_float64, *options).endswith(f"{message}{why}")
+        assert refused_export(capsys, float64_result, *options).endswith(f"{message}{why}")
     assert [*root.rglob("*")] == []
 
 
@@ -295,7 +311,7 @@ def test_a_dataset_that_minari_would_not_find_is_refused_at_once(
     (root / "a-v0/data").mkdir(parents=True)
     (root / "link-v0").symlink_to(root / "nowhere")
     monkeypatch.setattr(module, "verify", lambda *args, **kwargs: pytest.fail("it is verified"))
-    assert message in refused(capsys, result, name=name)
+    assert message in refused_export(capsys, result, name=name)
     assert sorted(os.listdir(root)) == ["a-v0", "link-v0"]
 
 
@@ -310,26 +326,26 @@ def test_a_dataset_in_a_relative_folder_or_of_a_long_name_is_written(result, tmp
 def test_a_dataset_has_the_classes_and_the_observations_of_its_result(tmp_path):
     """Not those that an id has by default."""
     classes = ["push-v3", "door-open-v3"]
-    given = {"envs_list": classes, "num_goals": 2, "task_encoding": "none", "action_repeat": 2}
-    envs = gymnasium.make_vec("mtwrappers/CustomMT-v0", max_episode_steps=3, **given)
-    found = evaluate(
+    kwargs = {"envs_list": classes, "num_goals": 2, "task_encoding": "none", "action_repeat": 2}
+    envs = gymnasium.make_vec("mtwrappers/CustomMT-v0", max_episode_steps=3, **kwargs)
+    result = evaluate(
         lambda obs: np.full((2, 4), 0.5, np.float32), envs, 1, evidence=tmp_path / "r.npz"
     )
-    found.save(tmp_path / "r.json")
+    result.save(tmp_path / "r.json")
     assert export(tmp_path / "r.json") == 0
     dataset = minari.load_dataset(NAME)
-    names = [one["task_name"] for one in dataset.storage.get_episode_metadata([0, 1])]
+    names = [metadata["task_name"] for metadata in dataset.storage.get_episode_metadata([0, 1])]
     assert names == classes
     assert dataset.observation_space.shape == (39,)
-    given["train_classes"] = given.pop("envs_list")  # by the name of this package
-    assert given.items() <= dataset.env_spec.kwargs.items()
+    kwargs["train_classes"] = kwargs.pop("envs_list")  # by the name of this package
+    assert kwargs.items() <= dataset.env_spec.kwargs.items()
 
 
 def test_only_plain_evaluations_on_meta_world_with_success_are_exported(tmp_path, capsys):
     path = tmp_path / "results.json"
-    none = gymnasium.make_vec("mtwrappers/MT1-v0", max_episode_steps=3)
-    plain = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=3)
-    few = gymnasium.make_vec("mtwrappers/ML1-train-v0", max_episode_steps=3)
+    unsuccessful = gymnasium.make_vec("mtwrappers/MT1-v0", max_episode_steps=3)
+    not_metaworld = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=3)
+    few_shot = gymnasium.make_vec("mtwrappers/ML1-train-v0", max_episode_steps=3)
 
     class Still:
         def __call__(self, observations):
@@ -338,29 +354,35 @@ def test_only_plain_evaluations_on_meta_world_with_success_are_exported(tmp_path
         def begin_trial(self):
             pass
 
-    for made, message in (
-        (evaluate(lambda obs: np.zeros((2, 2)), plain, 1), "only evaluations on Meta-World's"),
+    for result, message in (
         (
-            few_shot_evaluate(Still(), few, 1, 1, 1),
+            evaluate(lambda obs: np.zeros((2, 2)), not_metaworld, 1),
+            "only evaluations on Meta-World's",
+        ),
+        (
+            few_shot_evaluate(Still(), few_shot, 1, 1, 1),
             "the episodes of few-shot trials follow from one another",
         ),
-        (evaluate(Still(), none, 1), "no episode is a success, so there is nothing to export"),
+        (
+            evaluate(Still(), unsuccessful, 1),
+            "no episode is a success, so there is nothing to export",
+        ),
     ):
-        made.save(path)
-        assert message in refused(capsys, path, "--successes")
+        result.save(path)
+        assert message in refused_export(capsys, path, "--successes")
 
 
 def test_a_killed_or_interrupted_export_leaves_no_dataset_and_is_run_again(result, root):
     command, unfinished = ["export", str(result), f"minari:{NAME}"], "tests/.experts-v0.unfinished"
     output = root.parent / "output"
-    for sent, code in ((signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):
+    for signum, code in ((signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):
         for pause in (0.0, 0.4, 0.8):
             shutil.rmtree(root / unfinished, ignore_errors=True)
             process = forks.start(main, command, output=output)
             assert wait_until(lambda: (root / unfinished).exists()), output.read_text()
             time.sleep(pause)
             with contextlib.suppress(ProcessLookupError):  # it has ended
-                os.killpg(process.pid, sent)
+                os.killpg(process.pid, signum)
             process.join()
             assert process.exitcode in (code, 0), output.read_text()
             assert (process.exitcode != 0) or (root / NAME).exists()
@@ -368,7 +390,7 @@ def test_a_killed_or_interrupted_export_leaves_no_dataset_and_is_run_again(resul
                 assert minari.load_dataset(NAME).total_episodes == 2
                 shutil.rmtree(root / NAME)
         # With no pause, the folder may have been made just before the interrupt.
-        assert sent == signal.SIGKILL or not (root / unfinished).exists()
+        assert signum == signal.SIGKILL or not (root / unfinished).exists()
     assert main(command) == 0
     assert minari.load_dataset(NAME).total_episodes == 2
     assert sorted(os.listdir(root / "tests")) == ["experts-v0", "namespace_metadata.json"]

@@ -22,15 +22,15 @@ ITERATIVE = {"execution": "iterative"}
 PARALLEL = {"execution": "parallel", "workers": 2}
 
 
-def actions(n: int, seed: int = 0) -> NDArray[np.float32]:
+def random_actions(n: int, seed: int = 0) -> NDArray[np.float32]:
     """Random actions, ``(n, 4)``."""
     return np.random.default_rng(seed).uniform(-1, 1, (n, 4)).astype(np.float32)
 
 
-def episode(env: Any, n: int = 4, **reset: Any) -> list[Any]:
+def run_episode(env: Any, n: int = 4, **reset: Any) -> list[Any]:
     """The results of a reset and ``n`` random steps after it, of one environment or of a vector."""
     shape = (getattr(env, "num_envs", 1), 1) if isinstance(env, gymnasium.vector.VectorEnv) else 1
-    return [env.reset(**reset), *(env.step(np.tile(a, shape)) for a in actions(n))]
+    return [env.reset(**reset), *(env.step(np.tile(a, shape)) for a in random_actions(n))]
 
 
 def untimed(results: Any) -> Any:
@@ -50,7 +50,7 @@ def make_vec(name: str, num_envs: int = 1, **kwargs: Any) -> Any:
     return closing(gymnasium.make_vec(f"mtwrappers/{name}-v0", num_envs, **kwargs))
 
 
-def bare(name: str, task: Any = None, **kwargs: Any) -> Any:
+def make_bare(name: str, task: Any = None, **kwargs: Any) -> Any:
     """Meta-World's own environment of a class, on ``task`` or on the first of the benchmark."""
     import metaworld
 
@@ -59,7 +59,7 @@ def bare(name: str, task: Any = None, **kwargs: Any) -> Any:
     return env
 
 
-def task_of_each(env):
-    """A task of each class of a `MetaWorldSetTaskEnv`, in the order of the classes."""
+def draw_task_per_class(env):
+    """Draws a task of each class of a `MetaWorldSetTaskEnv`, in the order of the classes."""
     tasks = env.sample_tasks(len(env.task_names))
     return sorted(tasks, key=lambda task: env.task_names.index(task["inner"].env_name))

@@ -8,7 +8,7 @@ from metaworld.policies import ENV_POLICY_MAP
 from mtwrappers.metaworld import MetaWorldSetTaskEnv, make_benchmark
 from mtwrappers.metaworld.class_env import CAMERAS, observation_box
 from tests.fakes import equal
-from tests.metaworld.fakes import actions
+from tests.metaworld.fakes import random_actions
 
 CLASSES = metaworld.ALL_V3_ENVIRONMENTS
 REACH = {"reach-v3": CLASSES["reach-v3"]}
@@ -20,14 +20,14 @@ def build(name, **kwargs):
     return env._env
 
 
-def episode(env, task, given, policy=None):
+def run_episode(env, task, actions, policy=None):
     """An episode's beginning: ``[(obs, info), (obs, reward, terminated, truncated, info), ...]``.
 
     With a policy, its actions replace the given ones.
     """
     getattr(env, "sawyer", env).set_task(task)
     returned = [env.reset()]
-    for action in given:
+    for action in actions:
         if policy is not None:
             action = policy.get_action(returned[-1][0])
         returned.append(env.step(action))
@@ -41,28 +41,29 @@ def test_a_class_has_the_tasks_of_the_bare_one_and_plays_as_it_bit_for_bit_in_pl
 ):
     env, stock = build(name), CLASSES[name]()
     assert tuple(stock.model.camera(i).name for i in range(stock.model.ncam)) == CAMERAS
-    visible, hidden = (
-        observation_box({name: CLASSES[name]}, goals_visible=visible) for visible in (True, False)
-    )
-    (first, second), (_, last) = (
-        make_benchmark(b, env_name=name, num_goals=2, seed=0).train_tasks for b in ("MT1", "ML1")
-    )
+    visible = observation_box({name: CLASSES[name]}, goals_visible=True)
+    hidden = observation_box({name: CLASSES[name]}, goals_visible=False)
+    first, second = make_benchmark("MT1", env_name=name, num_goals=2, seed=0).train_tasks
+    _, hidden_task = make_benchmark("ML1", env_name=name, num_goals=2, seed=0).train_tasks
     monkeypatch.setattr(metaworld, "_N_GOALS", 2)
     assert metaworld.MT1(name, seed=0).train_tasks == [first, second]
     expert = ENV_POLICY_MAP[name]()
-    for box, task, *how in (
-        (visible, first, actions(10)),
-        (hidden, last, actions(10)),
+    for box, task, actions, policy in (
+        (visible, first, random_actions(10), None),
+        (hidden, hidden_task, random_actions(10), None),
         (visible, second, range(60), expert),
     ):
-        ours, theirs = (episode(one, task, *how) for one in (env, stock))
+        ours = run_episode(env, task, actions, policy)
+        theirs = run_episode(stock, task, actions, policy)
         keys = ours[0][1].keys()
-        for (obs, *rest, info), (expected, *expected_rest, _) in zip(ours, theirs, strict=True):
+        for (obs, *reward_and_flags, info), (expected, *expected_reward_and_flags, _) in zip(
+            ours, theirs, strict=True
+        ):
             assert np.array_equal(obs, expected)
             assert obs.dtype == box.dtype == np.float64
             assert box.contains(obs)
             assert np.any(obs[-3:] != 0) == (box is visible)
-            assert rest[:1] == expected_rest[:1]
+            assert reward_and_flags[:1] == expected_reward_and_flags[:1]
             assert info.keys() == keys
             assert [k for k, v in info.items() if type(v) is not float] == ["task_name"]
         for (_, reward, *flags, info), (*_, numbers) in zip(ours[1:], theirs[1:], strict=True):
@@ -84,18 +85,18 @@ def test_the_observation_box_has_the_bounds_of_hand_gripper_objects_and_goal():
 
 
 def test_a_bad_action_is_refused_before_the_step_and_the_episode_goes_on():
-    before, after = actions(3, 0), actions(3, 1)
+    first_actions, last_actions = random_actions(3, 0), random_actions(3, 1)
     env, undisturbed = build("reach-v3"), build("reach-v3")
-    for one in (env, undisturbed):
-        for good in before:
-            one.step(good)
+    for reach_env in (env, undisturbed):
+        for action in first_actions:
+            reach_env.step(action)
     with pytest.raises(ValueError, match="reach-v3: expected a finite action"):
         env.step(np.array([0, 0, 0, np.nan]))
-    for other in (["0"] * 4, [None] * 4, [True] * 4):
+    for bad_action in (["0"] * 4, [None] * 4, [True] * 4):
         with pytest.raises(ValueError, match="reach-v3: expected an action of numbers, got array"):
-            env.step(other)
-    for good in after.tolist():  # a list is an action too
-        assert equal(env.step(good), undisturbed.step(np.array(good)))
+            env.step(bad_action)
+    for action in last_actions.tolist():  # a list is an action too
+        assert equal(env.step(action), undisturbed.step(np.array(action)))
 
 
 def test_without_a_time_limit_an_episode_outlasts_that_of_meta_world():

@@ -13,10 +13,10 @@ from tests.metaworld.fakes import (
     PAIR,
     PAIR_ENV,
     PARALLEL,
-    actions,
-    episode,
     make,
     make_vec,
+    random_actions,
+    run_episode,
 )
 
 ZERO = np.zeros(4, np.float32)
@@ -29,8 +29,8 @@ def test_idle_steps_are_zero_actions_that_count_nowhere(fast):
     for _ in range(2):  # the second time from a snapshot
         plain.unwrapped.reset(seed=0)
         waited = [plain.unwrapped.step(ZERO) for _ in range(5)][-1]
-        expected = [plain.unwrapped.step(action) for action in actions(3)]
-        [(obs, info), *steps] = episode(idle, 3, seed=0)
+        expected = [plain.unwrapped.step(action) for action in random_actions(3)]
+        [(obs, info), *steps] = run_episode(idle, 3, seed=0)
         assert equal(obs, waited[0]["env_obs"])
         assert info["success"] == 0.0
         assert equal([step[0] for step in steps], [step[0]["env_obs"] for step in expected])
@@ -38,20 +38,22 @@ def test_idle_steps_are_zero_actions_that_count_nowhere(fast):
         assert [step[3] for step in steps] == [False, False, True]
 
 
-@pytest.mark.parametrize("where", [ITERATIVE, PARALLEL])
+@pytest.mark.parametrize("execution", [ITERATIVE, PARALLEL])
 @pytest.mark.slow_but("where0")
-def test_action_repeat_and_idle_steps_leave_the_horizon_to_the_agents_steps(where):
+def test_action_repeat_and_idle_steps_leave_the_horizon_to_the_agents_steps(execution):
     kwargs = {"idle_steps": 2, "action_repeat": 3, "max_episode_steps": 4, "num_goals": 2}
     env = make("CustomMT", **kwargs, task_states=[0])
-    expected = episode(env, seed=5, options={"task_state": 0})
+    expected = run_episode(env, seed=5, options={"task_state": 0})
     assert [step[3] for step in expected[1:]] == [False, False, False, True]
     assert env._max_episode_steps == 4
-    with make_vec("CustomMT", **kwargs, **where) as envs:
+    with make_vec("CustomMT", **kwargs, **execution) as envs:
         assert envs.get_attr("_max_episode_steps") == (4, 4)
-        each = [{"task_state": 0}, None]
-        found = episode(envs, seed=5, options={"env_options": each, "reset_mask": np.ones(2, bool)})
-        assert equal(found[0][0][0], expected[0][0])
-        final = found[4][4]
+        env_options = [{"task_state": 0}, None]
+        results = run_episode(
+            envs, seed=5, options={"env_options": env_options, "reset_mask": np.ones(2, bool)}
+        )
+        assert equal(results[0][0][0], expected[0][0])
+        final = results[4][4]
         assert final["final_info"]["episode"]["l"].tolist() == [4, 4]
         assert final["final_info"]["episode"]["r"][0] == sum(step[1] for step in expected[1:])
         assert equal(final["final_obs"][0], expected[4][0])
@@ -62,18 +64,19 @@ def test_action_repeat_and_idle_steps_leave_the_horizon_to_the_agents_steps(wher
 def test_closed_environments_hold_no_simulation_and_a_reset_builds_it_anew():
     env, set_task = make("MT1"), MetaWorldSetTaskEnv(**PAIR_ENV)
     envs = gymnasium.make_vec("mtwrappers/CustomMT-v0", train_classes=PAIR, execution="iterative")
-    expected = episode(env, seed=0)
-    episode(envs, seed=0)
-    episode(set_task)
-    held = [weakref.ref(env.unwrapped._env.sawyer), weakref.ref(set_task._env.sawyer)]
-    held += envs.call(lambda one: weakref.ref(one.unwrapped._env.sawyer))
-    models = [weakref.ref(ref().model) for ref in held]
-    assert None not in [ref() for ref in held]
-    for each in (env, set_task, envs):
-        each.close()
-    assert [ref() for ref in (*held, *models)] == [None] * 8
+    expected = run_episode(env, seed=0)
+    run_episode(envs, seed=0)
+    run_episode(set_task)
+    simulations = [weakref.ref(env.unwrapped._env.sawyer), weakref.ref(set_task._env.sawyer)]
+    simulations += envs.call(lambda sub_env: weakref.ref(sub_env.unwrapped._env.sawyer))
+    models = [weakref.ref(ref().model) for ref in simulations]
+    assert None not in [ref() for ref in simulations]
+    env.close()
+    set_task.close()
+    envs.close()
+    assert [ref() for ref in (*simulations, *models)] == [None] * 8
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.step(ZERO)
-    assert equal(episode(env, seed=0), expected)
+    assert equal(run_episode(env, seed=0), expected)
     env.close()
     env.close()

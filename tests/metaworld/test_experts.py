@@ -22,7 +22,7 @@ def states():
     return rng.uniform(-1, 1, (ROWS, 39))
 
 
-def own(name, states):
+def upstream_actions(name, states):
     """What Meta-World's own policies say, and how many of these warn."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -31,10 +31,10 @@ def own(name, states):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_labels_are_the_clipped_actions_of_meta_worlds_policies_without_their_warning(name, states):
-    expected, warned = own(name, states)
+    expected, warned = upstream_actions(name, states)
     assert warned > 0
     assert np.abs(expected).max() > 1
-    before = states.copy()
+    states_before = states.copy()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         labels = expert_actions([name] * ROWS, states)
@@ -42,14 +42,16 @@ def test_labels_are_the_clipped_actions_of_meta_worlds_policies_without_their_wa
     assert (labels.dtype, labels.shape) == (np.float32, (ROWS, 4))
     assert labels.tolist() == expected.clip(-1, 1).tolist()
     assert np.array(raw).tolist() == expected.tolist()
-    assert states.tolist() == before.tolist()
+    assert states.tolist() == states_before.tolist()
 
 
 def test_each_row_has_the_expert_of_its_class_whoever_shares_the_batch(states):
     names = NAMES[:ROWS]
     labels = expert_actions(names, states)
-    alone = [expert_actions([n], state[None])[0] for n, state in zip(names, states, strict=True)]
-    assert labels.tolist() == np.array(alone).tolist()
+    single_labels = [
+        expert_actions([n], state[None])[0] for n, state in zip(names, states, strict=True)
+    ]
+    assert labels.tolist() == np.array(single_labels).tolist()
     assert len({tuple(row) for row in labels.tolist()}) > ROWS // 2
     onehots = np.column_stack([states, np.eye(ROWS)]).astype(np.float32)
     assert expert_actions(np.array(names), onehots).tolist() == (

@@ -25,11 +25,11 @@ from mtwrappers.metaworld.fast.classes import (
 from mtwrappers.metaworld.fast.equality import first_difference, integration_state
 from mtwrappers.metaworld.upstream import all_classes
 from tests.fakes import equal, run_python
-from tests.metaworld.fakes import actions, episode, make
+from tests.metaworld.fakes import make, random_actions, run_episode
 
 CLASSES = all_classes()
 NAME = "push-v3"
-ACTIONS = actions(10)
+ACTIONS = random_actions(10)
 
 
 @pytest.fixture(scope="module")
@@ -57,11 +57,11 @@ def test_the_helpers_give_the_bits_of_their_originals():
 
 
 def test_one_unit_in_the_last_place_of_one_helper_is_found(monkeypatch):
-    def off(x, *args, **kwargs):
+    def norm_off_by_one(x, *args, **kwargs):
         return np.nextafter(norm(x, *args, **kwargs), np.inf)
 
     names = fast_globals()
-    names["np"] = copy_module(names["np"], linalg=copy_module(np.linalg, norm=off))
+    names["np"] = copy_module(names["np"], linalg=copy_module(np.linalg, norm=norm_off_by_one))
     monkeypatch.setattr(classes, "fast_globals", lambda: names)
     classes.make_fast_class.cache_clear()
     try:
@@ -100,10 +100,10 @@ def test_a_fast_class_is_a_subclass_with_the_names_and_the_spaces_of_its_own():
 
 
 def test_what_stock_refuses_is_refused_and_pickling_says_what_to_pickle():
-    other = make_benchmark("MT1", num_goals=1).train_tasks[0]
+    other_task = make_benchmark("MT1", num_goals=1).train_tasks[0]
     for cls in (SawyerPushEnvV3, fast_class(NAME)):
         with pytest.raises(AssertionError):
-            cls().set_task(other)
+            cls().set_task(other_task)
         with pytest.raises(RuntimeError, match=r"You must call env\.set_task before using env\.st"):
             cls().step(ACTIONS[0])
     with pytest.raises(TypeError, match="pickle a MetaWorldSetTaskEnv, or its task"):
@@ -111,9 +111,9 @@ def test_what_stock_refuses_is_refused_and_pickling_says_what_to_pickle():
 
 
 def test_a_class_of_the_users_own_stays_as_it_is_by_any_name(monkeypatch):
-    own = type("OwnReward", (SawyerPushEnvV3,), {})
-    monkeypatch.setitem(metaworld.ALL_V3_ENVIRONMENTS, "own", own)
-    assert fast_class("own") is fast_class(own) is own
+    user_class = type("OwnReward", (SawyerPushEnvV3,), {})
+    monkeypatch.setitem(metaworld.ALL_V3_ENVIRONMENTS, "own", user_class)
+    assert fast_class("own") is fast_class(user_class) is user_class
     assert fast_class(SawyerXYZEnv) is SawyerXYZEnv
 
 
@@ -124,11 +124,11 @@ def test_a_model_goes_with_the_last_reference_to_its_environment(task, stock_bit
     envs = [fast_class(NAME)() for _ in range(3)]
     assert [episode_bits(env, task) for env in envs] == [stock_bits] * 3
     # 40 MB per environment are not left to a garbage collection.
-    gone = [weakref.ref(held) for env in envs for held in (env.model, env.data)]
+    references = [weakref.ref(part_of_env) for env in envs for part_of_env in (env.model, env.data)]
     gc.disable()
     try:
         del envs
-        assert [reference() for reference in gone] == [None] * 6
+        assert [reference() for reference in references] == [None] * 6
     finally:
         gc.enable()
 
@@ -143,7 +143,7 @@ EDITS = {
 }
 
 
-def all_of(model):
+def save_model(model):
     buffer = np.empty(mujoco.mj_sizeModel(model), np.uint8)
     mujoco.mj_saveModel(model, None, buffer)
     return buffer.tobytes()
@@ -153,16 +153,16 @@ def test_what_is_done_to_one_model_reaches_no_other_made_before_or_after(task, m
     monkeypatch.setattr(classes, "_compiled", set())  # the first has a model of its own
     monkeypatch.setattr(classes, "_shared", weakref.WeakValueDictionary())
     envs = [fast_class(NAME)() for _ in range(3)]
-    fresh = all_of(envs[0].model)
+    fresh = save_model(envs[0].model)
     episode_bits(envs[2], task)
     for env in envs[:2]:
-        before = fresh
+        model_bytes = fresh
         for edit in EDITS.values():
             edit(env.model)
-            assert all_of(env.model) != before
-            before = all_of(env.model)
-    assert all_of(fast_class(NAME)(width=5000).model) != fresh
-    assert all_of(fast_class(NAME)().model) == fresh
+            assert save_model(env.model) != model_bytes
+            model_bytes = save_model(env.model)
+    assert save_model(fast_class(NAME)(width=5000).model) != fresh
+    assert save_model(fast_class(NAME)().model) == fresh
 
 
 # Where they serve.
@@ -180,7 +180,7 @@ def test_here_the_fast_classes_serve_unless_told_otherwise():
         ({"fast": False}, REACH),
     ):
         env = make("MT1", num_goals=1, **kwargs)
-        returned.append(episode(env, 2, seed=1))
+        returned.append(run_episode(env, 2, seed=1))
         assert type(env.unwrapped._env.sawyer) is cls
     assert equal(returned[0], returned[1])
     assert equal(returned[0], returned[2])
@@ -191,8 +191,8 @@ def test_other_versions_and_helpers_that_differ_give_the_stock_classes_and_a_war
     monkeypatch, versions
 ):
     installed = {**HERE, **versions}
-    found = "metaworld {metaworld} with mujoco {mujoco}"
-    reason = f"{found.format(**installed)} was not verified, only {found.format(**HERE)}"
+    template = "metaworld {metaworld} with mujoco {mujoco}"
+    reason = f"{template.format(**installed)} was not verified, only {template.format(**HERE)}"
     if not versions:
         differ = "mtwrappers.metaworld.fast.classes.find_inexact_twins"
         monkeypatch.setattr(differ, lambda: ["norm", "tolerance"])
@@ -254,7 +254,7 @@ print(json.dumps([first, run_all(), before == contents()]))
 
 
 def test_bare_meta_world_keeps_its_bits_and_nothing_of_it_is_replaced():
-    before, after, same = json.loads(run_python(BARE))
-    assert len(set(before.values())) == 2
-    assert after == before
-    assert same
+    bits_before, bits_after, same_classes = json.loads(run_python(BARE))
+    assert len(set(bits_before.values())) == 2
+    assert bits_after == bits_before
+    assert same_classes

@@ -125,8 +125,8 @@ def test_a_context_of_the_caller_stays_current(gl):
 
 
 def test_frames_are_the_same_whatever_else_is_drawn_or_closed_and_a_fork_draws_none(gl):
-    said = draw(gl, BESIDE_OTHERS)
-    assert "forked from one that had drawn some" in said
-    assert "pass context='forkserver' to gymnasium.make_vec, or, with vectorization" in said
-    assert "vector_kwargs={'context': 'forkserver'}" in said
-    assert said.count("\n") == 1
+    output = draw(gl, BESIDE_OTHERS)
+    assert "forked from one that had drawn some" in output
+    assert "pass context='forkserver' to gymnasium.make_vec, or, with vectorization" in output
+    assert "vector_kwargs={'context': 'forkserver'}" in output
+    assert output.count("\n") == 1

@@ -18,7 +18,7 @@ from mtwrappers.metaworld import make_benchmark
 from mtwrappers.metaworld.make import select_determining_arguments
 from tests.fakes import check_env_warnings, equal
 from tests.fakes import play as episode_of
-from tests.metaworld.fakes import PAIR, episode, make, make_vec
+from tests.metaworld.fakes import PAIR, make, make_vec, run_episode
 
 IDS = [env_id.removeprefix("mtwrappers/").removesuffix("-v0") for env_id in TABLE]
 IDS = [name for name in IDS if name not in FAMILIES]
@@ -33,7 +33,7 @@ FAST += WITHOUT_TASKS
 SEEN_BY_OTHER_LIBRARIES = ("compute_reward", "num_envs", "__len__")
 
 
-def sampled(env, **reset):
+def sample_episode(env, **reset):
     """The results of the environment for a reset and for actions of its own space."""
     env.action_space.seed(0)
     return episode_of(env, [env.action_space.sample() for _ in range(4)], **reset)
@@ -55,11 +55,11 @@ def test_one_environment_of_each_id(name):
     assert [n for n in SEEN_BY_OTHER_LIBRARIES if hasattr(env.unwrapped, n)] == []
     spec = EnvSpec.from_json(env.spec.to_json())
     assert spec == pickle.loads(pickle.dumps(env.spec)) == env.spec
-    first = sampled(env, seed=3)
-    assert equal(sampled(env, seed=3), first)
-    assert equal(sampled(gymnasium.make(spec), seed=3), first)
+    first = sample_episode(env, seed=3)
+    assert equal(sample_episode(env, seed=3), first)
+    assert equal(sample_episode(gymnasium.make(spec), seed=3), first)
     if name not in WITHOUT_TASKS:  # all others draw a task
-        assert not equal(sampled(env, seed=4), first)
+        assert not equal(sample_episode(env, seed=4), first)
 
 
 @pytest.mark.parametrize("name", IDS)
@@ -90,20 +90,21 @@ def test_every_encoding_is_of_the_same_task(name, n, visible):
     assert as_dict.observation_space["task_obs"].n == n
     for state in (0, 5, 9):
         options = {"task_state": state}
-        episodes = [episode(env, seed=0, options=options) for env in (plain, onehot, as_dict)]
-        for (flat, *rest), (hot, *hot_rest), (parts, *dict_rest) in zip(*episodes, strict=True):
-            assert flat.dtype == hot.dtype == parts["env_obs"].dtype == np.float64
-            assert np.array_equal(flat, parts["env_obs"])
-            assert hot.tolist() == [*flat, *np.eye(n)[state // 2]]
-            assert flat[36:].any() == visible
-            assert parts["task_obs"] == state // 2
-            assert equal(rest, hot_rest)
-            assert equal(rest, dict_rest)
+        episodes = [run_episode(env, seed=0, options=options) for env in (plain, onehot, as_dict)]
+        for plain_step, onehot_step, dict_step in zip(*episodes, strict=True):
+            plain_obs, onehot_obs, dict_obs = plain_step[0], onehot_step[0], dict_step[0]
+            assert plain_obs.dtype == onehot_obs.dtype == dict_obs["env_obs"].dtype == np.float64
+            assert np.array_equal(plain_obs, dict_obs["env_obs"])
+            assert onehot_obs.tolist() == [*plain_obs, *np.eye(n)[state // 2]]
+            assert plain_obs[36:].any() == visible
+            assert dict_obs["task_obs"] == state // 2
+            assert equal(plain_step[1:], onehot_step[1:])
+            assert equal(plain_step[1:], dict_step[1:])
 
 
 def test_normalized_observations_are_those_of_the_wrapper():
     env, plain = (make("CustomMT", num_goals=1, normalize_observations=on) for on in (True, False))
-    assert equal(episode(env, seed=0), episode(NormalizeObservationPerTask(plain), seed=0))
+    assert equal(run_episode(env, seed=0), run_episode(NormalizeObservationPerTask(plain), seed=0))
 
 
 # Vector environments.
@@ -126,11 +127,11 @@ def test_sub_environments_stay_with_their_class_task_by_task():
 def test_gymnasiums_own_vectorization_gives_environments_that_move_between_tasks(mode):
     with make_vec("CustomMT", 3, vectorization_mode=mode, num_goals=2) as envs:
         assert type(envs).__name__ == {"sync": "SyncVectorEnv", "async": "AsyncVectorEnv"}[mode]
-        first = episode(envs, 2, seed=3)
-        assert equal(episode(envs, 2, seed=3), first)
-        alone = make("CustomMT", num_goals=2)
+        first = run_episode(envs, 2, seed=3)
+        assert equal(run_episode(envs, 2, seed=3), first)
+        single_env = make("CustomMT", num_goals=2)
         for i in range(3):
-            assert np.array_equal(alone.reset(seed=3 + i)[0], first[0][0][i])
+            assert np.array_equal(single_env.reset(seed=3 + i)[0], first[0][0][i])
         names = {name for seed in range(5) for name in envs.reset(seed=seed)[1]["task_name"]}
         assert names == {"reach-v3", "push-v3"}
 
@@ -151,16 +152,16 @@ def test_sizes_that_fit_and_classes_as_even_as_it_goes(name, num_envs, kwargs, s
         assert (envs.meta_batch_size, envs.envs_per_task) == sizes
         assert envs.num_envs == sizes[0] * sizes[1]
         classes = envs.get_attr("task_name")
-        each = [classes.count(name) for name in dict.fromkeys(classes)]
-        assert max(each) - min(each) <= sizes[1]
-        assert each == sorted(each, reverse=True)
+        counts = [classes.count(name) for name in dict.fromkeys(classes)]
+        assert max(counts) - min(counts) <= sizes[1]
+        assert counts == sorted(counts, reverse=True)
 
 
 # Specs in results.
 
 
 @pytest.mark.parametrize(
-    ("kwargs", "kept"),
+    ("kwargs", "selected"),
     [
         (
             {"benchmark": "MT10", "num_envs": 20, "envs_per_task": 2, "workers": 2, "seed": 1},
@@ -171,10 +172,10 @@ def test_sizes_that_fit_and_classes_as_even_as_it_goes(name, num_envs, kwargs, s
         ({"env_ids": ["CartPole-v1"], "num_envs": 2}, "env_ids num_envs"),
     ],
 )
-def test_only_what_determines_episodes_is_kept_of_a_spec(kwargs, kept):
-    env_id, found = select_determining_arguments({"id": "one", "kwargs": kwargs})
+def test_only_what_determines_episodes_is_kept_of_a_spec(kwargs, selected):
+    env_id, arguments = select_determining_arguments({"id": "one", "kwargs": kwargs})
     assert env_id == "one"
-    assert found.keys() == {"benchmark", "observation", *kept.split()} & kwargs.keys()
+    assert arguments.keys() == {"benchmark", "observation", *selected.split()} & kwargs.keys()
     in_trials = select_determining_arguments({"id": "one", "kwargs": kwargs}, in_trials=True)[1]
     assert {"num_envs", "envs_per_task"} & kwargs.keys() <= in_trials.keys()
 
@@ -185,7 +186,7 @@ def test_only_what_determines_episodes_is_kept_of_a_spec(kwargs, kept):
 CLASS_OF_NAME = {cls.__name__: name for name, cls in metaworld.ALL_V3_ENVIRONMENTS.items()}
 
 
-def classes_of(envs):
+def read_class_names(envs):
     return [CLASS_OF_NAME[name] for name in envs.get_attr("task_name")]
 
 
@@ -194,12 +195,14 @@ def test_the_calls_of_meta_learning_benchmarks():
     with make_vec("ML10-train", vector_strategy="sync", **kwargs) as envs:
         assert type(envs) is MetaIterativeEnvExecutor
         tasks = dict.fromkeys(metaworld._env_dict.ML10_V3["train"], 0)
-        for name, own in zip(classes_of(envs), envs.get_attr("tasks"), strict=True):
-            tasks[name] += len(own)
+        for name, env_tasks in zip(read_class_names(envs), envs.get_attr("tasks"), strict=True):
+            tasks[name] += len(env_tasks)
         assert set(tasks.values()) == {40}
-        goals = dict.fromkeys(task for own in envs.get_attr("tasks") for task in own)
-        every = make_benchmark("ML10").train_tasks
-        assert goals.keys() == {task for c in range(10) for task in every[50 * c : 50 * c + 40]}
+        goals = dict.fromkeys(task for env_tasks in envs.get_attr("tasks") for task in env_tasks)
+        benchmark_tasks = make_benchmark("ML10").train_tasks
+        assert goals.keys() == {
+            task for c in range(10) for task in benchmark_tasks[50 * c : 50 * c + 40]
+        }
 
 
 def test_the_configuration_of_recurrent_meta_learning_in_metaworld_algorithms():
@@ -248,10 +251,12 @@ def time_limit(env):
     return env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
 
 
-@pytest.mark.parametrize(("name", "own"), [("MT1", 500), ("CW10", 200), ("PointGoal", 100)])
-def test_make_vec_reads_the_time_limit_as_make_does(name, own):
+@pytest.mark.parametrize(
+    ("name", "default_limit"), [("MT1", 500), ("CW10", 200), ("PointGoal", 100)]
+)
+def test_make_vec_reads_the_time_limit_as_make_does(name, default_limit):
     kwargs = {"MT1": {"num_goals": 2}, "CW10": {"goals": "list"}}.get(name, {})
-    for given, limit in ((None, own), (-1, None), (3, 3)):
-        assert time_limit(make(name, max_episode_steps=given, **kwargs)) == limit
-        with make_vec(name, max_episode_steps=given, **kwargs) as envs:
+    for max_episode_steps, limit in ((None, default_limit), (-1, None), (3, 3)):
+        assert time_limit(make(name, max_episode_steps=max_episode_steps, **kwargs)) == limit
+        with make_vec(name, max_episode_steps=max_episode_steps, **kwargs) as envs:
             assert envs.call(time_limit) == (limit,)

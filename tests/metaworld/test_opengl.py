@@ -53,8 +53,8 @@ if __name__ == "__main__":
 def test_nothing_that_draws_nothing_fails_because_of_opengl(variables, tmp_path):
     path = tmp_path / "main.py"
     path.write_text(NOTHING_DRAWN)
-    said = run_with_python(str(path), **variables).splitlines()
-    assert said == [
+    lines = run_with_python(str(path), **variables).splitlines()
+    assert lines == [
         "cannot draw frames with MUJOCO_GL=foo: expected one of egl, osmesa, glfw, got 'foo' "
         f"(unset MUJOCO_GL). {opengl.DOCTOR}",
         "cannot draw frames with MUJOCO_GL=off: 'off' switches OpenGL off (unset MUJOCO_GL). "

@@ -10,7 +10,15 @@ from gymnasium.envs.registration import EnvSpec
 
 from mtwrappers.metaworld.class_env import CAMERAS
 from tests.fakes import equal
-from tests.metaworld.fakes import PARALLEL, actions, bare, episode, make, make_vec, untimed
+from tests.metaworld.fakes import (
+    PARALLEL,
+    make,
+    make_bare,
+    make_vec,
+    random_actions,
+    run_episode,
+    untimed,
+)
 
 pytestmark = pytest.mark.usefixtures("opengl")
 # Shadows take most of the time.
@@ -20,17 +28,17 @@ FRAME, DEPTH = (24, 32, 3), (24, 32)
 
 
 @pytest.fixture
-def made():
+def make_env():
     """Makes environments of an id with few goals, after a reset; closes them."""
     with contextlib.ExitStack() as stack:
 
-        def made(name="MT1", **kwargs):
+        def make_and_reset(name="MT1", **kwargs):
             kwargs = {"num_goals": 2, "render_mode": "rgb_array", **LOOK, **kwargs}
             env = stack.enter_context(contextlib.closing(make(name, **kwargs)))
             env.reset(seed=3)
             return env
 
-        yield made
+        yield make_and_reset
 
 
 # What is drawn.
@@ -42,18 +50,18 @@ NAMES = ["dial-turn-v3", "reach-v3", "window-close-v3", "door-lock-v3"]
 
 @pytest.mark.parametrize(("name", "camera"), [*zip(NAMES * 2, [*CAMERAS, "free"], strict=True)])
 @pytest.mark.slow_but("gripperPOV")
-def test_first_and_later_frames_are_upstreams_after_mj_forward(made, name, camera):
+def test_first_and_later_frames_are_upstreams_after_mj_forward(make_env, name, camera):
     camera_id = -1 if camera == "free" else CAMERAS.index(camera)  # Meta-World's own argument
-    env = made(env_name=name, observation="pixels", shadows=True, camera_id=camera_id)
+    env = make_env(env_name=name, observation="pixels", shadows=True, camera_id=camera_id)
     look = {"render_mode": "rgb_array", "width": 32, "height": 24}
-    upstream = bare(name, env.get_wrapper_attr("tasks")[0], **look)
+    upstream = make_bare(name, env.get_wrapper_attr("tasks")[0], **look)
     if camera != "free":
         upstream.mujoco_renderer.camera_id = camera_id
-    observed = episode(env, 1, options={"task_state": 0})
+    observed = run_episode(env, 1, options={"task_state": 0})
     upstream.reset()
     for step, (obs, *_) in enumerate(observed):
         if step:
-            upstream.step(actions(1)[0])
+            upstream.step(random_actions(1)[0])
         mujoco.mj_forward(upstream.model, upstream.data)
         frame = upstream.render()
         # Meta-World's corners hang upside down.
@@ -62,8 +70,8 @@ def test_first_and_later_frames_are_upstreams_after_mj_forward(made, name, camer
     upstream.close()
 
 
-def test_depth_is_in_metres_as_rays_measure_it(made):
-    env = made(env_name="door-open-v3", render_mode="depth_array", camera_name="corner3")
+def test_depth_is_in_metres_as_rays_measure_it(make_env):
+    env = make_env(env_name="door-open-v3", render_mode="depth_array", camera_name="corner3")
     depth = env.render()
     assert depth.shape == DEPTH
     assert depth.dtype == np.float32
@@ -98,8 +106,8 @@ def test_depth_is_in_metres_as_rays_measure_it(made):
     ids=["object", "colours", "goal", "camera", "light", "clipping"],
 )
 @pytest.mark.slow_but("object", "light", "goal")
-def test_whatever_is_edited_is_seen(made, change):
-    env = made(camera_name="corner2")
+def test_whatever_is_edited_is_seen(make_env, change):
+    env = make_env(camera_name="corner2")
     frame = env.render()
     change(env.unwrapped._env.sawyer)
     edited = env.render()
@@ -107,8 +115,8 @@ def test_whatever_is_edited_is_seen(made, change):
     assert np.array_equal(env.render(), edited)
 
 
-def test_a_goal_that_a_reset_moves_is_seen_though_nothing_else_moves(made):
-    env, frames = made(camera_name="corner2"), []
+def test_a_goal_that_a_reset_moves_is_seen_though_nothing_else_moves(make_env):
+    env, frames = make_env(camera_name="corner2"), []
     for task_state in (0, 1, 0):
         env.reset(seed=0, options={"task_state": task_state})
         frames.append(env.render())
@@ -119,9 +127,9 @@ def test_a_goal_that_a_reset_moves_is_seen_though_nothing_else_moves(made):
 # What is observed.
 
 
-def shapes_of(obs):
+def find_shapes(obs):
     if isinstance(obs, dict):
-        return {key: shapes_of(part) for key, part in obs.items()}
+        return {key: find_shapes(element) for key, element in obs.items()}
     return obs.shape
 
 
@@ -154,22 +162,24 @@ def first_frame(obs):
     ],
 )
 @pytest.mark.slow_but("look1", "look4", "look6")
-def test_an_observation_has_the_images_and_what_was_asked_for_beside_them(made, name, look, shapes):
-    env = made(name, **look, **({"num_goals": 50} if name == "CW10" else {}))
+def test_an_observation_has_the_images_and_what_was_asked_for_beside_them(
+    make_env, name, look, shapes
+):
+    env = make_env(name, **look, **({"num_goals": 50} if name == "CW10" else {}))
     assert env.render_mode == "rgb_array"
     obs, _ = env.reset(seed=3)
     assert obs in env.observation_space
-    assert shapes_of(obs) == shapes
+    assert find_shapes(obs) == shapes
     assert first_frame(obs).dtype == np.uint8
     assert np.array_equal(first_frame(obs), env.render())
     spec = EnvSpec.from_json(env.spec.to_json())
     assert spec == env.spec
-    with contextlib.closing(gymnasium.make(spec)) as again:
-        assert equal(again.reset(seed=3)[0], obs)
+    with contextlib.closing(gymnasium.make(spec)) as restored:
+        assert equal(restored.reset(seed=3)[0], obs)
 
 
-def test_an_interrupted_depth_image_does_not_change_later_frames(made, monkeypatch):
-    env = made(render_mode="rgbd_tuple", camera_name="corner")
+def test_an_interrupted_depth_image_does_not_change_later_frames(make_env, monkeypatch):
+    env = make_env(render_mode="rgbd_tuple", camera_name="corner")
     colours, depth = env.render()
     read_pixels = mujoco.mjr_readPixels
 
@@ -187,22 +197,24 @@ def test_an_interrupted_depth_image_does_not_change_later_frames(made, monkeypat
     assert np.array_equal(later_depth, depth)
 
 
-def test_an_image_is_the_one_that_its_camera_draws_alone(made):
-    obs, _ = made(**BOTH).reset(seed=0)
+def test_an_image_is_the_one_that_its_camera_draws_alone(make_env):
+    obs, _ = make_env(**BOTH).reset(seed=0)
     for name in BOTH["camera_name"]:
         for mode, key in (("rgb_array", "pixels"), ("depth_array", "depth")):
-            env = made(render_mode=mode, camera_name=name)
+            env = make_env(render_mode=mode, camera_name=name)
             env.reset(seed=0)
             assert equal(env.render(), obs[key][name])
 
 
-def test_agent_pos_is_where_the_hand_is(made):
-    seen, state = made(observation="pixels_agent_pos"), make("MT1", num_goals=2)
-    for one, other in zip(episode(seen, seed=0), episode(state, seed=0), strict=True):
-        assert one[0]["agent_pos"].tolist() == other[0][:4].tolist()
+def test_agent_pos_is_where_the_hand_is(make_env):
+    pixel_env, state_env = make_env(observation="pixels_agent_pos"), make("MT1", num_goals=2)
+    for pixel_result, state_result in zip(
+        run_episode(pixel_env, seed=0), run_episode(state_env, seed=0), strict=True
+    ):
+        assert pixel_result[0]["agent_pos"].tolist() == state_result[0][:4].tolist()
 
 
-def flat(obs):
+def flatten_obs(obs):
     """The state and the one-hot of an observation, as ``observation="state"`` has them."""
     if not isinstance(obs, dict):
         return obs
@@ -210,22 +222,26 @@ def flat(obs):
     return np.concatenate([obs["environment_state"], obs["task_onehot"]], axis=-1)
 
 
-def without_frames(result):
-    obs, *rest, infos = result
+def remove_frames(result):
+    obs, *reward_and_flags, infos = result
     if "final_obs" in infos:
-        last = [None if obs is None else flat(obs) for obs in infos["final_obs"]]
+        last = [None if obs is None else flatten_obs(obs) for obs in infos["final_obs"]]
         infos = {**infos, "final_obs": last}
-    return [flat(obs), *rest, infos]
+    return [flatten_obs(obs), *reward_and_flags, infos]
 
 
 @pytest.mark.parametrize("mode", ["SameStep", "NextStep", "Disabled"])
 @pytest.mark.slow_but("Disabled")
 def test_states_rewards_flags_and_infos_are_those_of_states_alone(mode):
     kwargs = {"num_goals": 1, "max_episode_steps": 3}
-    seen_too = {"observation": "pixels_state", **LOOK}
+    pixels_state = {"observation": "pixels_state", **LOOK}
+    settings = [{}, pixels_state]
+    if mode == "NextStep":
+        settings.append({**pixels_state, **PARALLEL})
     n = 3 if mode == "Disabled" else 5
     results = []
-    for seen in ({}, seen_too, *([{**seen_too, **PARALLEL}] if mode == "NextStep" else [])):
-        with make_vec("CustomMT", **kwargs, **seen, autoreset_mode=mode) as envs:
-            results.append([without_frames(one) for one in untimed(episode(envs, n, seed=5))])
+    for observation in settings:
+        with make_vec("CustomMT", **kwargs, **observation, autoreset_mode=mode) as envs:
+            episode = untimed(run_episode(envs, n, seed=5))
+        results.append([remove_frames(result) for result in episode])
     assert all(equal(result, results[0]) for result in results)

@@ -32,10 +32,10 @@ from tests.metaworld.fakes import (
     ONEHOT,
     PAIR,
     PAIR_ENV,
-    actions,
-    bare,
-    episode,
-    task_of_each,
+    draw_task_per_class,
+    make_bare,
+    random_actions,
+    run_episode,
 )
 
 CLASSES = metaworld.ALL_V3_ENVIRONMENTS
@@ -54,26 +54,33 @@ def test_it_keeps_the_set_task_contract():
 )
 def test_the_kind_says_which_tasks_there_are(benchmark, kind, num_classes):
     env = MetaWorldSetTaskEnv(benchmark, kind, num_goals=2)
-    made = make_benchmark(benchmark, num_goals=2)
-    expected = (made.train_tasks if kind is None else []) + made.test_tasks
+    expected_benchmark = make_benchmark(benchmark, num_goals=2)
+    expected = (
+        expected_benchmark.train_tasks if kind is None else []
+    ) + expected_benchmark.test_tasks
     assert (env.num_tasks, len(env.task_names)) == (len(expected), num_classes)
     drawn = env.sample_tasks(env.num_tasks)
     assert sorted(task["inner"] for task in drawn) == sorted(expected)
-    assert all((task["inner"] in made.test_tasks) == (task["kind"] == "test") for task in drawn)
+    assert all(
+        (task["inner"] in expected_benchmark.test_tasks) == (task["kind"] == "test")
+        for task in drawn
+    )
 
 
 def test_tasks_are_drawn_in_rounds_without_replacement_and_a_seed_begins_anew():
-    env, made = MetaWorldSetTaskEnv("MT10", num_goals=6), make_benchmark("MT10", num_goals=6)
+    env, benchmark = MetaWorldSetTaskEnv("MT10", num_goals=6), make_benchmark("MT10", num_goals=6)
     env.reset(seed=1)
     drawn = [task for n in (1, 0, 7, 112) for task in env.sample_tasks(n)]
     names = [task["inner"].env_name for task in drawn]
     assert repr(drawn[0]).startswith(f"<train task of MT10: {names[0]}, rand_vec [")
     rounds = {tuple(names[i : i + 10]) for i in range(0, 120, 10)}
     assert len(rounds) == 12  # each in an order of its own
-    assert all(sorted(one) == sorted(made.train_classes) for one in rounds)
-    orders = {name: [] for name in made.train_classes}
+    assert all(
+        sorted(names_of_round) == sorted(benchmark.train_classes) for names_of_round in rounds
+    )
+    orders = {name: [] for name in benchmark.train_classes}
     for task in drawn:
-        orders[task["inner"].env_name].append(made.train_tasks.index(task["inner"]) % 6)
+        orders[task["inner"].env_name].append(benchmark.train_tasks.index(task["inner"]) % 6)
     for half in (slice(6), slice(6, 12)):
         assert all(sorted(order[half]) == list(range(6)) for order in orders.values())
         assert len({tuple(order[half]) for order in orders.values()}) > 5
@@ -85,8 +92,8 @@ def test_tasks_are_drawn_in_rounds_without_replacement_and_a_seed_begins_anew():
 def test_the_order_of_tasks_comes_from_entropy_until_it_is_seeded_and_the_goals_do_not():
     unseeded = [MetaWorldSetTaskEnv(**PAIR_ENV) for _ in range(6)]
     assert len({pickle.dumps(env.sample_tasks(6)) for env in unseeded}) > 1
-    of_seed_0 = make_benchmark("CustomMT", train_classes=PAIR, num_goals=3).train_tasks
-    assert all(env.tasks == of_seed_0 for env in unseeded)
+    seed_0_tasks = make_benchmark("CustomMT", train_classes=PAIR, num_goals=3).train_tasks
+    assert all(env.tasks == seed_0_tasks for env in unseeded)
     seeded = [MetaWorldSetTaskEnv(**PAIR_ENV, seed=3) for _ in range(2)]
     assert equal(*(env.sample_tasks(6) for env in seeded))
     assert not equal(seeded[0].tasks, unseeded[0].tasks)
@@ -108,15 +115,17 @@ def test_an_episode_of_a_task_is_that_of_a_bare_sawyer_environment_in_one_space(
         name = task["inner"].env_name
         place = PAIR.index(name)
         tail = np.eye(2)[place].tolist() if visible else []
-        stock = bare(name, task["inner"])
-        ours, theirs = episode(env), episode(stock)
-        for (obs, *rest, info), (expected, *expected_rest, _) in zip(ours, theirs, strict=True):
+        stock = make_bare(name, task["inner"])
+        ours, theirs = run_episode(env), run_episode(stock)
+        for (obs, *reward_and_flags, info), (expected, *expected_reward_and_flags, _) in zip(
+            ours, theirs, strict=True
+        ):
             assert obs.tolist() == [*expected, *tail]
             assert obs in env.observation_space
             assert bool(np.any(obs[36:39] != 0)) is visible
-            assert rest[:-1] == expected_rest[:-1]
+            assert reward_and_flags[:-1] == expected_reward_and_flags[:-1]
             assert (info["task_name"], info.get("task_id")) == (name, place if visible else None)
-        assert equal(episode(env, seed=9), ours)
+        assert equal(run_episode(env, seed=9), ours)
         assert env.goal.tolist() == stock._target_pos.tolist()
         assert equal(env.get_task(), task)
         assert (env.envs_built, env.observation_space) == (min(i + 1, 2), space)
@@ -124,13 +133,13 @@ def test_an_episode_of_a_task_is_that_of_a_bare_sawyer_environment_in_one_space(
 
 def test_the_first_task_of_an_environment_without_arguments_fixes_its_space():
     sources = [MetaWorldSetTaskEnv(**kwargs) for kwargs in (ONEHOT, HIDDEN)]
-    for source, other in (sources, sources[::-1]):
+    for source, other_source in (sources, sources[::-1]):
         env = MetaWorldSetTaskEnv()
         first, second = source.sample_tasks(2)
         env.set_task(first)
         outer = TransformObservation(env, lambda obs: obs, None)
         env.set_task(second)
-        [foreign] = other.sample_tasks(1)
+        [foreign] = other_source.sample_tasks(1)
         message = r"tasks like its first, .*, got '.*-v3' of CustomM., .* another observation space"
         with pytest.raises(ValueError, match=message):
             env.set_task(foreign)
@@ -154,35 +163,35 @@ def test_a_reset_without_a_task_begins_the_first_and_options_can_name_another():
     env = MetaWorldSetTaskEnv(**PAIR_ENV)
     env.reset()
     assert env.get_task()["inner"] == env.tasks[0]
-    options = {"task": task_of_each(env)[1]}
+    options = {"task": draw_task_per_class(env)[1]}
     for name in ("task", "task_state"):  # the latter is MTEnv's
         assert env.reset(options={name: options["task"]})[1]["task_name"] == "push-v3"
-        env.set_task(task_of_each(env)[0])
+        env.set_task(draw_task_per_class(env)[0])
     with pytest.raises(ValueError, match=r"reset options .*got \['task_id'\]"):
         env.reset(options={"task_id": 3})
 
 
 def test_the_state_before_a_task_was_set_is_one_without_a_task():
-    env, other = (MetaWorldSetTaskEnv(**PAIR_ENV) for _ in range(2))
+    env, restored = (MetaWorldSetTaskEnv(**PAIR_ENV) for _ in range(2))
     state = env.get_state()
-    other.set_task(other.sample_tasks(2)[1])
-    other.reset()
-    other.set_state(state)
-    assert other.get_task() is None
+    restored.set_task(restored.sample_tasks(2)[1])
+    restored.reset()
+    restored.set_state(state)
+    assert restored.get_task() is None
     with pytest.raises(ResetNeeded, match="no task was set"):
-        _ = other.rand_vec
+        _ = restored.rand_vec
     with pytest.raises(ResetNeeded, match="task None has no episode since"):
-        other.step(np.zeros(4, np.float32))
-    assert equal(other.reset(), env.reset())
-    assert other.get_task()["inner"] == other.tasks[0]
+        restored.step(np.zeros(4, np.float32))
+    assert equal(restored.reset(), env.reset())
+    assert restored.get_task()["inner"] == restored.tasks[0]
 
 
 def test_it_has_the_members_of_its_interface_and_none_of_an_mtenv_that_it_is_not():
     env = MetaWorldSetTaskEnv("MT1", num_goals=2, seed=0)
     assert not isinstance(env, MTEnv)
-    of_mtenv = {name for name in dir(MetaWorldMTEnv) if not name.startswith("_")}
-    own = {name for name in dir(env) if not name.startswith("_")}
-    assert sorted(of_mtenv - own) == [
+    mtenv_members = {name for name in dir(MetaWorldMTEnv) if not name.startswith("_")}
+    env_members = {name for name in dir(env) if not name.startswith("_")}
+    assert sorted(mtenv_members - env_members) == [
         *("assert_env_seed_is_set", "assert_task_seed_is_set", "description_space"),
         *("exact_task_state", "get_task_obs", "get_task_state", "np_random_task", "observe"),
         *("reset_task_state", "sample_task_state", "sample_tasks_on_reset", "seed", "seed_task"),
@@ -191,8 +200,8 @@ def test_it_has_the_members_of_its_interface_and_none_of_an_mtenv_that_it_is_not
 
 
 def test_a_reset_draws_a_task_only_when_it_is_asked_to():
-    env, other = (MetaWorldSetTaskEnv(**PAIR_ENV, seed=3) for _ in range(2))
-    first, second = other.sample_tasks(2)
+    env, other_env = (MetaWorldSetTaskEnv(**PAIR_ENV, seed=3) for _ in range(2))
+    first, second = other_env.sample_tasks(2)
     env.reset(options={"resample_task": True})
     assert equal(env.get_task(), first)
     env.reset(options={"resample_task": False})
@@ -206,12 +215,12 @@ def test_a_reset_draws_a_task_only_when_it_is_asked_to():
 
 
 def test_a_state_that_earlier_versions_saved_is_restored():
-    env, other = (MetaWorldSetTaskEnv(**PAIR_ENV, seed=3) for _ in range(2))
+    env, restored = (MetaWorldSetTaskEnv(**PAIR_ENV, seed=3) for _ in range(2))
     env.set_task(env.sample_tasks(3)[2])
-    of_mtenv = {"was_seeded": True, "sample_tasks_on_reset": False, "seeded": [], "envs": {}}
-    other.set_state({**env.get_state(), **of_mtenv})
-    assert equal(other.get_task(), env.get_task())
-    assert equal(other.sample_tasks(5), env.sample_tasks(5))
+    mtenv_state = {"was_seeded": True, "sample_tasks_on_reset": False, "seeded": [], "envs": {}}
+    restored.set_state({**env.get_state(), **mtenv_state})
+    assert equal(restored.get_task(), env.get_task())
+    assert equal(restored.sample_tasks(5), env.sample_tasks(5))
 
 
 @pytest.mark.parametrize(
@@ -251,19 +260,19 @@ def test_draws_that_the_benchmark_cannot_continue_from_are_refused(change, messa
 )
 def test_a_state_that_is_refused_changes_nothing(env_type, change):
     settings = {"train_classes": PAIR, "goals": "continuous", "seed": 3}
-    env, other = (env_type("CustomMT", **settings) for _ in range(2))
-    for number_of_resets, each in ((1, env), (2, other)):
-        for _ in range(number_of_resets):
-            each.reset(options={"resample_task": True})
-    other.terminate_on_success = True
-    before = repr(env.get_state())
+    env, other_env = (env_type("CustomMT", **settings) for _ in range(2))
+    env.reset(options={"resample_task": True})
+    for _ in range(2):
+        other_env.reset(options={"resample_task": True})
+    other_env.terminate_on_success = True
+    state_before = repr(env.get_state())
     with pytest.raises((TypeError, ValueError), match=r"expected|must"):
-        env.set_state({**other.get_state(), **change})
-    assert repr(env.get_state()) == before
+        env.set_state({**other_env.get_state(), **change})
+    assert repr(env.get_state()) == state_before
     [name] = change
     with pytest.raises(ValueError, match=f"(?s){name}"):
-        env.set_state({key: value for key, value in other.get_state().items() if key != name})
-    assert repr(env.get_state()) == before
+        env.set_state({key: value for key, value in other_env.get_state().items() if key != name})
+    assert repr(env.get_state()) == state_before
 
 
 def test_a_task_that_was_changed_is_printed_as_a_dict():
@@ -276,13 +285,13 @@ def test_a_task_that_was_changed_is_printed_as_a_dict():
 def test_stepping_and_rendering_need_a_reset():
     env = MetaWorldSetTaskEnv("MT1", num_goals=2, max_episode_steps=1)
     with pytest.raises(ResetNeeded, match=r"no episode since .*made.*: call reset\(\) before step"):
-        env.step(actions(1)[0])
+        env.step(random_actions(1)[0])
     env.reset()
-    env.step(actions(1)[0])
+    env.step(random_actions(1)[0])
     with pytest.warns(UserWarning, match="nothing to render"):  # though the episode is over
         env.render()
     with pytest.raises(ResetNeeded, match=r"reach-v3: call reset\(\) before step\(\)"):
-        env.step(actions(1)[0])
+        env.step(random_actions(1)[0])
     env.set_task(env.sample_tasks(1)[0])
     with pytest.raises(
         ResetNeeded, match=r"reach-v3, .* was set but not reset: call reset\(\) before step"
@@ -311,22 +320,29 @@ class Doubled(gymnasium.ObservationWrapper):
 
 
 def test_the_wrapper_is_given_each_environment_that_is_built_and_its_task_and_seeds():
-    made = {}
+    wrapped_envs = {}
 
     def wrapper(env, task):
-        assert task.env_name not in made
-        made[task.env_name] = Doubled(env)
-        return made[task.env_name]
+        assert task.env_name not in wrapped_envs
+        wrapped_envs[task.env_name] = Doubled(env)
+        return wrapped_envs[task.env_name]
 
     env, plain = MetaWorldSetTaskEnv(**PAIR_ENV, wrapper=wrapper), MetaWorldSetTaskEnv(**PAIR_ENV)
     assert np.array_equal(env.observation_space.high, 2 * plain.observation_space.high)
     for task in env.sample_tasks(3):
         env.set_task(task)
         plain.set_task(task)
-        expected = [(2 * obs, *rest) for obs, *rest in episode(plain, seed=5)]
-        assert equal(episode(env, seed=5), expected)
-    assert sorted(made) == sorted(PAIR)
-    assert [seed for one in made.values() for seed in one.seeds] == [5, 5, 5]
+        expected = [
+            (2 * obs, *reward_flags_and_info)
+            for obs, *reward_flags_and_info in run_episode(plain, seed=5)
+        ]
+        assert equal(run_episode(env, seed=5), expected)
+    assert sorted(wrapped_envs) == sorted(PAIR)
+    assert [seed for wrapped_env in wrapped_envs.values() for seed in wrapped_env.seeds] == [
+        5,
+        5,
+        5,
+    ]
 
 
 def fail(env):
@@ -350,7 +366,7 @@ def test_a_wrapper_that_fails_leaves_the_task_and_the_space(benchmark, wrap_push
         return wrap_push(env) if task.env_name == "push-v3" else TaskOnehotWrapper(env, 0, 1)
 
     env = MetaWorldSetTaskEnv(**benchmark, wrapper=wrapper)
-    reach, push = task_of_each(MetaWorldSetTaskEnv(**PAIR_ENV))
+    reach, push = draw_task_per_class(MetaWorldSetTaskEnv(**PAIR_ENV))
     env.set_task(reach)
     space = env.observation_space
     obs, info = env.reset()
@@ -359,7 +375,7 @@ def test_a_wrapper_that_fails_leaves_the_task_and_the_space(benchmark, wrap_push
     assert equal(env.get_task(), reach)
     # The wrapper decides the space.
     assert (env.observation_space, obs.shape, info["task_name"]) == (space, (40,), "reach-v3")
-    assert env.step(actions(1)[0])[0] in space
+    assert env.step(random_actions(1)[0])[0] in space
 
 
 # A benchmark of one's own.
@@ -379,23 +395,23 @@ class OwnBenchmark(metaworld.Benchmark):
         goals = make_benchmark("CustomMT", train_classes=["reach-v3", door, push], num_goals=2)
         reach, doors, self._test_tasks = (goals.train_tasks[i : i + 2] for i in (0, 2, 4))
         vectors = [mw_tasks.decode(task)["rand_vec"] for task in reach]
-        own = [mw_tasks.encode("own-reach", OwnReach, vector, False) for vector in vectors]
-        self._train_tasks = own + doors
+        own_tasks = [mw_tasks.encode("own-reach", OwnReach, vector, False) for vector in vectors]
+        self._train_tasks = own_tasks + doors
 
 
 def test_a_benchmark_of_ones_own_with_a_class_of_ones_own_works():
-    env, other = MetaWorldSetTaskEnv(OwnBenchmark(), "train"), MetaWorldSetTaskEnv()
+    env, other_env = MetaWorldSetTaskEnv(OwnBenchmark(), "train"), MetaWorldSetTaskEnv()
     tasks = env.sample_tasks(4)
-    for two in (tasks[:2], tasks[2:]):
-        assert {task["inner"].env_name for task in two} == {"own-reach", "door-open-v3"}
+    for pair_of_tasks in (tasks[:2], tasks[2:]):
+        assert {task["inner"].env_name for task in pair_of_tasks} == {"own-reach", "door-open-v3"}
     assert {task["benchmark"] for task in tasks} == {"OwnBenchmark"}
     assert max(len(pickle.dumps(task)) for task in tasks) < 4096
     for task in tasks[:2]:
         env.set_task(task)
-        other.set_task(pickle.loads(pickle.dumps(task)))
-        first = episode(env)
+        other_env.set_task(pickle.loads(pickle.dumps(task)))
+        first = run_episode(env)
         assert first[0][0] in env.observation_space
-        assert equal(episode(other), first)
+        assert equal(run_episode(other_env), first)
     both = MetaWorldSetTaskEnv(OwnBenchmark())
     assert both.task_names == ("own-reach", "door-open-v3", "push-v3")
     assert sorted(task["kind"] for task in both.sample_tasks(3)) == ["test", "train", "train"]
@@ -444,7 +460,7 @@ def test_a_malformed_task_is_refused_and_the_present_one_stays(kwargs):
     env = MetaWorldSetTaskEnv(**kwargs)
     [task] = MetaWorldSetTaskEnv("MT1", num_goals=2).sample_tasks(1)
     env.set_task(task)
-    expected = episode(env)
+    expected = run_episode(env)
     for change, message in MALFORMED:
         with pytest.raises(ValueError, match=message):
             env.set_task({**task, **change} if isinstance(change, dict) else change)
@@ -453,7 +469,7 @@ def test_a_malformed_task_is_refused_and_the_present_one_stays(kwargs):
         with pytest.raises(ValueError, match=message):
             env.set_task({name: value for name, value in task.items() if name != key})
     assert equal(env.get_task(), task)
-    assert equal(episode(env), expected)
+    assert equal(run_episode(env), expected)
 
 
 MT1 = {"benchmark": "MT1"}
@@ -470,7 +486,7 @@ MT1 = {"benchmark": "MT1"}
     ],
 )
 def test_a_task_of_the_other_kind_or_of_another_benchmark_is_refused(env, source, message):
-    task = task_of_each(MetaWorldSetTaskEnv(**source))[0]
+    task = draw_task_per_class(MetaWorldSetTaskEnv(**source))[0]
     with pytest.raises(ValueError, match=re.escape(message)):
         MetaWorldSetTaskEnv(**env).set_task(task)
 
@@ -508,18 +524,18 @@ def test_a_reset_that_failed_ends_the_episode():
 
 
 @pytest.mark.parametrize(
-    "copied", [copy.copy, copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))]
+    "make_copy", [copy.copy, copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))]
 )
-def test_a_copy_of_a_guarded_environment_sets_its_own_tasks(copied):
+def test_a_copy_of_a_guarded_environment_sets_its_own_tasks(make_copy):
     first, second = make_benchmark("MT1", env_name="reach-v3", seed=0).train_tasks[:2]
     sawyer = SawyerReachEnvV3()
     sawyer.set_task(first)
     guard(sawyer)
-    duplicate = copied(sawyer)
+    duplicate = make_copy(sawyer)
     vector = sawyer._last_rand_vec.copy()
     duplicate.set_task(second)
     assert sawyer._last_rand_vec.tolist() == vector.tolist()
     assert duplicate._last_rand_vec.tolist() != vector.tolist()
-    for env in (sawyer, duplicate, copied(duplicate)):
+    for env in (sawyer, duplicate, make_copy(duplicate)):
         with pytest.raises(TypeError, match=r"expected a metaworld\.Task"):
             env.set_task(np.zeros(3))

@@ -7,31 +7,31 @@ import pytest
 from mtwrappers.metaworld import fast_class, make_benchmark
 from mtwrappers.metaworld.fast.equality import integration_state
 from mtwrappers.metaworld.upstream import all_classes
-from tests.metaworld.fakes import actions
+from tests.metaworld.fakes import random_actions
 
 # Their objects are a free body, a hinge and a slide; dial-turn moves its object last of all.
 NAMES = ("push-v3", "door-open-v3", "drawer-open-v3", "dial-turn-v3")
-ACTIONS = actions(12)
+ACTIONS = random_actions(12)
 ACTIONS[:, 2] = -1  # down to the object and the table
 
 
-def tasks_of(name, n):
+def make_tasks(name, n):
     return make_benchmark("MT1", env_name=name, num_goals=n).train_tasks
 
 
-def pair(name):
+def make_pair(name):
     """A fast environment of a class and a stock one."""
     return fast_class(name)(), all_classes()[name]()
 
 
-def reset(env, task=None):
+def reset_bits(env, task=None):
     """The bits of a reset, and of what the simulation and the attributes hold after it."""
     if task is not None:
         env.set_task(task)
     data = env.data
     obs = env.reset()[0]
-    held = [data.xpos, data.xquat, data.geom_xpos, data.geom_xmat, data.cam_xpos, data.qacc]
-    held += [data.efc_force, data.cfrc_ext, data.sensordata, data.contact.dist]
+    arrays = [data.xpos, data.xquat, data.geom_xpos, data.geom_xmat, data.cam_xpos, data.qacc]
+    arrays += [data.efc_force, data.cfrc_ext, data.sensordata, data.contact.dist]
     # Not of the step before, nor how the fast class does it.
     names = vars(env).keys() - {"_last_stable_obs", "_settles_hand", "_snapshots", "_views"}
     attributes = [
@@ -39,12 +39,17 @@ def reset(env, task=None):
         for name in sorted(names)
         if isinstance(value := vars(env)[name], (np.ndarray, float, list, dict))
     ]
-    return [obs.tobytes(), integration_state(env), *(array.tobytes() for array in held), attributes]
+    return [
+        obs.tobytes(),
+        integration_state(env),
+        *(array.tobytes() for array in arrays),
+        attributes,
+    ]
 
 
 def episode_bits(env, task=None):
     """The bits of a reset and of the steps after it."""
-    bits = [reset(env, task)]
+    bits = [reset_bits(env, task)]
     for action in ACTIONS:
         obs, reward, *_, info = env.step(action)
         bits.append((obs.tobytes(), float(reward), sorted(info.items()), integration_state(env)))
@@ -54,7 +59,7 @@ def episode_bits(env, task=None):
 LARGE = ("_", "mesh_", "tex_", "bvh_")
 
 
-def all_of(model):
+def read_arrays(model):
     """The bits of every array of a model, but for the large ones of meshes and textures."""
     arrays = {key: getattr(model, key) for key in dir(model) if not key.startswith(LARGE)}
     return {key: a.tobytes() for key, a in arrays.items() if isinstance(a, np.ndarray)}
@@ -63,11 +68,11 @@ def all_of(model):
 @pytest.mark.parametrize("name", all_classes())
 @pytest.mark.slow_but(*NAMES)
 def test_all_that_a_reset_leaves_is_that_of_stock_from_the_second_on(name):
-    first, second = tasks_of(name, 2)
-    fast, stock = pair(name)
+    first, second = make_tasks(name, 2)
+    fast, stock = make_pair(name)
     for task in (first, second, first, first, second, first):
         assert episode_bits(fast, task) == episode_bits(stock, task)
-        assert all_of(fast.model) == all_of(stock.model)
+        assert read_arrays(fast.model) == read_arrays(stock.model)
 
 
 # Other objects: a lid, two that touch, a reward that keeps a list, a start far away.
@@ -77,12 +82,12 @@ EDITED = (*NAMES, "box-close-v3", "stick-pull-v3", "pick-place-wall-v3", "coffee
 @pytest.mark.parametrize("name", EDITED)
 @pytest.mark.slow_but("push-v3", "box-close-v3")
 def test_every_edited_attribute_is_noticed(name):
-    fast, stock = envs = pair(name)
-    first, second = tasks_of(name, 2)
+    fast, stock = envs = make_pair(name)
+    first, second = make_tasks(name, 2)
     for task in (first, second, first, second):
         episode_bits(fast, task)
     for env in envs:
-        reset(env, second)
+        reset_bits(env, second)
     names = [
         key
         for key, value in vars(stock).items()
@@ -92,9 +97,9 @@ def test_every_edited_attribute_is_noticed(name):
     for key in names:
         for env in envs:
             edit(env, key)
-        assert reset(fast)[:2] == reset(stock)[:2], key
+        assert reset_bits(fast)[:2] == reset_bits(stock)[:2], key
     for task in (first, second):
-        assert reset(fast, task)[:2] == reset(stock, task)[:2]
+        assert reset_bits(fast, task)[:2] == reset_bits(stock, task)[:2]
 
 
 def edit(env, key):
@@ -127,26 +132,26 @@ EDITS = {
 }
 
 
-@pytest.mark.parametrize("what", EDITS)
-def test_an_edit_is_noticed_whenever_it_was_made(what):
+@pytest.mark.parametrize("edit_name", EDITS)
+def test_an_edit_is_noticed_whenever_it_was_made(edit_name):
     name = "box-close-v3"  # its lid is a mesh
-    (task,) = tasks_of(name, 1)
-    stock, before, between = all_classes()[name](), *(fast_class(name)() for _ in "ab")
+    (task,) = make_tasks(name, 1)
+    stock, new_env, used_env = all_classes()[name](), fast_class(name)(), fast_class(name)()
     plain = episode_bits(stock, task)
-    assert [episode_bits(between, task) for _ in range(2)] == [plain] * 2
-    for env in (stock, before, between):
+    assert [episode_bits(used_env, task) for _ in range(2)] == [plain] * 2
+    for env in (stock, new_env, used_env):
         env.set_task(task)
-        EDITS[what](env)
+        EDITS[edit_name](env)
     expected = [episode_bits(stock) for _ in range(2)]
-    assert expected[0] != plain or what == "observability"
-    for env in (before, between):
+    assert expected[0] != plain or edit_name == "observability"
+    for env in (new_env, used_env):
         assert [episode_bits(env) for _ in range(2)] == expected
 
 
 def test_what_a_user_writes_into_lists_and_observations_is_not_kept():
     name = "pick-place-wall-v3"
-    (task,) = tasks_of(name, 1)
-    env, stock = pair(name)
+    (task,) = make_tasks(name, 1)
+    env, stock = make_pair(name)
     expected = episode_bits(stock, task)
     assert [k for k, v in vars(stock).items() if isinstance(v, list) and v] == ["target_rewards"]
     for _ in range(3):
@@ -156,10 +161,10 @@ def test_what_a_user_writes_into_lists_and_observations_is_not_kept():
 
 
 def test_after_another_simulation_or_a_failed_reset_all_is_that_of_stock():
-    tasks = tasks_of("push-v3", 3)
-    fast, stock = envs = pair("push-v3")
+    tasks = make_tasks("push-v3", 3)
+    fast, stock = envs = make_pair("push-v3")
     for env in envs:
-        reset(env, tasks[0])
+        reset_bits(env, tasks[0])
         env.data = mujoco.MjData(env.model)
     for k in (1, 0, 1):
         assert episode_bits(fast, tasks[k]) == episode_bits(stock, tasks[k])

@@ -31,7 +31,7 @@ def two_goals(monkeypatch):
     monkeypatch.setattr(metaworld, "_N_GOALS", 2)
 
 
-def splits(benchmark):
+def list_splits(benchmark):
     return (
         list(benchmark.train_classes.items()),
         list(benchmark.test_classes.items()) if benchmark.test_classes else [],
@@ -52,25 +52,25 @@ def splits(benchmark):
 def test_tasks_are_those_of_meta_world(name, kwargs, upstream, seed):
     ours = make_benchmark(name, **kwargs, seed=seed, num_goals=2)
     theirs = getattr(metaworld, name)(*upstream, seed=seed)
-    assert splits(ours) == splits(theirs)
+    assert list_splits(ours) == list_splits(theirs)
     assert len(ours.train_tasks) == 2 * len(ours.train_classes)
     assert len(ours.test_tasks) == (2 * len(ours.test_classes) if name in META_LEARNING else 0)
 
 
 @pytest.mark.parametrize("goals", ["list", "continuous"])
 def test_goals_of_a_class_of_a_user_are_not_drawn(goals, monkeypatch):
-    own = type("Own", (SawyerReachEnvV3,), {})
-    monkeypatch.setitem(metaworld.ALL_V3_ENVIRONMENTS, "own-v3", own)
+    user_class = type("Own", (SawyerReachEnvV3,), {})
+    monkeypatch.setitem(metaworld.ALL_V3_ENVIRONMENTS, "own-v3", user_class)
     with pytest.raises(ValueError, match=r"Own.* is not one of.*pass a metaworld.Benchmark with"):
         MetaWorldMTEnv("MT1", env_name="own-v3", goals=goals)
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_a_benchmark_has_the_type_and_the_classes_of_meta_world_and_seed_zero_is_one(name):
-    zero, again, one = (
+    zero, zero_again, seed_one = (
         make_benchmark(name, **CUSTOM.get(name, {}), seed=seed, num_goals=1) for seed in (0, 0, 1)
     )
-    assert zero.train_tasks == again.train_tasks != one.train_tasks
+    assert zero.train_tasks == zero_again.train_tasks != seed_one.train_tasks
     assert isinstance(zero, getattr(metaworld, name, metaworld.Benchmark))
     assert type(zero).__name__ == name
     if name not in CUSTOM:
@@ -79,19 +79,20 @@ def test_a_benchmark_has_the_type_and_the_classes_of_meta_world_and_seed_zero_is
             assert (len(names), names) == (n, tuple(getattr(zero, f"{kind}_classes")))
     if name not in ("MT1", "ML1", *CUSTOM):
         table = getattr(metaworld._env_dict, f"{name}_V3")
-        splits_of = table if name in META_LEARNING else {"train": table, "test": {}}
-        for kind, classes in splits_of.items():
+        classes_by_kind = table if name in META_LEARNING else {"train": table, "test": {}}
+        for kind, classes in classes_by_kind.items():
             assert list(getattr(zero, f"{kind}_classes").items()) == list(classes.items())
             assert [task.env_name for task in getattr(zero, f"{kind}_tasks")] == list(classes)
 
 
 def test_ml1_tests_on_other_goals_than_it_trains_on_up_to_the_largest_seed():
     for seed in (5, 2**32 - 2):
-        made = make_benchmark("ML1", seed=seed, num_goals=3)
-        train, test = ({task.data for task in t} for t in (made.train_tasks, made.test_tasks))
+        benchmark = make_benchmark("ML1", seed=seed, num_goals=3)
+        train = {task.data for task in benchmark.train_tasks}
+        test = {task.data for task in benchmark.test_tasks}
         assert len(train) == len(test) == 3
         assert not train & test
-        assert {task.env_name for task in made.test_tasks} == {"reach-v3"}
+        assert {task.env_name for task in benchmark.test_tasks} == {"reach-v3"}
 
 
 def test_num_goals_does_not_leak_and_fewer_goals_of_each_class_are_the_first_of_its_50():
@@ -117,17 +118,17 @@ def test_what_is_no_task_of_meta_world_is_refused_when_the_benchmark_is_taken(ma
 def test_no_model_is_compiled_and_the_global_random_state_is_neither_read_nor_changed(monkeypatch):
     monkeypatch.setattr(mujoco, "MjModel", None)
     assert len(make_benchmark("MT50", seed=2001, num_goals=1).train_tasks) == 50
-    made, fresh = [], []
+    seeded, unseeded = [], []
     for global_seed in (1, 2, 1):
         tasks._list_tasks.cache_clear()
         random.seed(global_seed)
         np.random.seed(global_seed)
-        before = random.getstate(), np.random.get_state(legacy=False)
-        made.append(make_benchmark("MT10", seed=1, num_goals=2).train_tasks)
-        fresh.append(make_benchmark("MT10", seed=None, num_goals=2).train_tasks)
-        assert equal((random.getstate(), np.random.get_state(legacy=False)), before)
-    assert made[0] == made[1] == made[2]
-    assert fresh[0] != fresh[2]
+        random_states = random.getstate(), np.random.get_state(legacy=False)
+        seeded.append(make_benchmark("MT10", seed=1, num_goals=2).train_tasks)
+        unseeded.append(make_benchmark("MT10", seed=None, num_goals=2).train_tasks)
+        assert equal((random.getstate(), np.random.get_state(legacy=False)), random_states)
+    assert seeded[0] == seeded[1] == seeded[2]
+    assert unseeded[0] != unseeded[2]
 
 
 def test_the_digest_of_tasks_has_their_names_vectors_and_order_and_whether_goals_are_hidden():

@@ -81,18 +81,19 @@ def test_a_state_becomes_a_dict_with_the_sentence():
     text = space["instruction"]
     assert isinstance(text, Text)
     assert (text.min_length, text.max_length) == (1, 16)
-    assert all(one in text for one in TABLE.values())
+    assert all(sentence in text for sentence in TABLE.values())
     assert "Move, to" not in text
     assert check_env_warnings(env, skip_render_check=True) == []
     for seed in (0, 3):
         action = np.ones(4, np.float32)
-        began = env.reset(seed=seed)[0], plain.reset(seed=seed)[0]
-        for obs, flat in (began, (env.step(action)[0], plain.step(action)[0])):
+        reset_obs = env.reset(seed=seed)[0], plain.reset(seed=seed)[0]
+        step_obs = env.step(action)[0], plain.step(action)[0]
+        for obs, plain_obs in (reset_obs, step_obs):
             assert obs in space
-            assert [*obs["environment_state"], *obs["task_onehot"]] == flat.tolist()
+            assert [*obs["environment_state"], *obs["task_onehot"]] == plain_obs.tolist()
             assert obs["instruction"] == env.get_wrapper_attr("task_description")
-    again = gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
-    assert again.observation_space == space
+    restored = gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
+    assert restored.observation_space == space
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,16 @@ from mtwrappers.state.arrays import add_member, read_members, to_npy
 
 
 def test_a_file_that_is_cut_off_anywhere_gives_the_members_that_are_whole():
-    file, whole = io.BytesIO(), {f"{n}.npy": to_npy(np.arange(n)) for n in (1, 5, 0)}
+    file, members = io.BytesIO(), {f"{n}.npy": to_npy(np.arange(n)) for n in (1, 5, 0)}
     with zipfile.ZipFile(file, "w") as archive:
-        for name, data in whole.items():
+        for name, data in members.items():
             add_member(archive, name, data, compress=name == "5.npy")
     counts = set()
     for end in range(len(file.getvalue()) - 1):
         try:
-            found = dict(read_members(io.BytesIO(file.getvalue()[:end]), 10_000))
+            restored = dict(read_members(io.BytesIO(file.getvalue()[:end]), 10_000))
         except zipfile.BadZipFile:
-            found = {}
-        assert found == {name: whole[name] for name in list(whole)[: len(found)]}
-        counts.add(len(found))
+            restored = {}
+        assert restored == {name: members[name] for name in list(members)[: len(restored)]}
+        counts.add(len(restored))
     assert counts == {0, 1, 2, 3}

@@ -33,21 +33,21 @@ def step(envs, n=10):
 
 
 def test_a_run_goes_on_in_mid_episode_with_all_that_it_is_made_of(tmp_path):
-    def run():
-        """Some objects, and what they do next."""
+    def make_run():
+        """Returns the objects of a run, and a function that continues it."""
         envs, env = mt.VectorNormalizeRewardPerTask(make_vec()), PENDULUM[0]()
         rng, progress, baseline = np.random.default_rng(0), {"other": 1}, mt.LinearFeatureBaseline()
         objects = {"envs": envs, "env": env, "rng": rng, "progress": progress, "it": baseline}
-        return objects, lambda: (
-            step(envs),
-            [env.reset()[0] for _ in range(4)],
-            rng.random(3),
-            progress,
-            baseline.get_param_values(),
-        )
 
-    objects, goes_on = run()
-    other_objects, other_goes_on = run()
+        def continue_run():
+            results = step(envs)
+            observations = [env.reset()[0] for _ in range(4)]
+            return results, observations, rng.random(3), progress, baseline.get_param_values()
+
+        return objects, continue_run
+
+    objects, continue_run = make_run()
+    other_objects, continue_other_run = make_run()
     with closing(objects["envs"]) as envs, closing(other_objects["envs"]):
         envs.reset(seed=1)
         step(envs)
@@ -57,7 +57,7 @@ def test_a_run_goes_on_in_mid_episode_with_all_that_it_is_made_of(tmp_path):
         objects["it"].set_params(np.arange(4.0))
         mt.save_checkpoint(tmp_path / "run.ckpt", **objects)
         mt.load_checkpoint(tmp_path / "run.ckpt", **other_objects)
-        assert equal(other_goes_on(), goes_on())
+        assert equal(continue_other_run(), continue_run())
 
 
 @pytest.mark.parametrize(
@@ -72,9 +72,9 @@ def test_a_run_goes_on_in_mid_episode_with_all_that_it_is_made_of(tmp_path):
 )
 def test_values_come_back_as_they_were(value, tmp_path):
     mt.save_checkpoint(tmp_path / "x", it={"value": value})
-    found = {}
-    mt.load_checkpoint(tmp_path / "x", it=found)
-    assert repr(found["value"]) == repr(value)
+    loaded = {}
+    mt.load_checkpoint(tmp_path / "x", it=loaded)
+    assert repr(loaded["value"]) == repr(value)
 
 
 # What does not go in.
@@ -95,13 +95,14 @@ def test_what_has_no_state_is_named_and_the_old_file_stays(objects, message, tmp
     path.write_bytes(b"old")
     with pytest.raises(TypeError, match=message):
         mt.save_checkpoint(path, **objects)
-    assert [(one, one.read_bytes()) for one in tmp_path.iterdir()] == [(path, b"old")]
+    assert [*tmp_path.iterdir()] == [path]
+    assert path.read_bytes() == b"old"
 
 
 # What does not come in.
 
 
-def zipped(*members, method=zipfile.ZIP_STORED):
+def make_zip(*members, method=zipfile.ZIP_STORED):
     """A zip file with these names and bytes."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", method) as archive:
@@ -110,20 +111,20 @@ def zipped(*members, method=zipfile.ZIP_STORED):
     return buffer.getvalue()
 
 
-def signed(content):
+def sign(content):
     """A file with this content and the right checksum."""
     digest = hashlib.sha256(content).hexdigest()
     return b"mtwrappers checkpoint %d %s %d\n" % (VERSION, digest.encode(), len(content)) + content
 
 
-def saying(states, *arrays):
+def make_file(states, *arrays):
     """A file with these states, or this JSON, and these arrays."""
     text = states if isinstance(states, bytes) else json.dumps(states).encode()
     numbered = ((f"{i}.npy", array) for i, array in enumerate(arrays))
-    return signed(zipped(("states.json", text), *numbered))
+    return sign(make_zip(("states.json", text), *numbered))
 
 
-def contents(path):
+def read_file(path):
     """The JSON of a file, and its arrays."""
     archive = zipfile.ZipFile(path)  # which passes over the first line
     names = archive.namelist()
@@ -132,80 +133,101 @@ def contents(path):
     return text, arrays
 
 
-def npy(descr="<i8", shape="(1,)", order="False", data=b"12345678"):
+def make_npy(descr="<i8", shape="(1,)", order="False", data=b"12345678"):
     """An array as the file has it, with a header of our choice."""
     text = f"{{'descr': {descr!r}, 'fortran_order': {order}, 'shape': {shape}, }}".encode()
     text += b" " * (-(11 + len(text)) % 64) + b"\n"
     return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + data
 
 
-def it(value):
+def make_states(value):
     return {"it": {"#dict": [["a", value]]}}
 
 
-ARRAY = it({"#array": 0})
-JSON = json.dumps(it(1)).encode()
-WHOLE = saying(it([1, "two", {"#array": 0}]), npy())
+ARRAY = make_states({"#array": 0})
+JSON = json.dumps(make_states(1)).encode()
+VALID_FILE = make_file(make_states([1, "two", {"#array": 0}]), make_npy())
 
 
-def of_version(number):
-    return WHOLE.replace(b"checkpoint %d" % VERSION, b"checkpoint %d" % number, 1)
+def replace_version(number):
+    return VALID_FILE.replace(b"checkpoint %d" % VERSION, b"checkpoint %d" % number, 1)
 
 
 REFUSED = {
     # Damaged, or with another version.
     "empty": (b"", "expected a file of save_checkpoint, .* and a version, got an empty file"),
-    "foreign": (b"PK\3\4" + WHOLE, r"got one that begins with 'PK\\x03\\x04mtwrappers check"),
+    "foreign": (b"PK\3\4" + VALID_FILE, r"got one that begins with 'PK\\x03\\x04mtwrappers check"),
     "JSON": (b"{\n", "got one that begins with '{'$"),
     "truncated": (
-        WHOLE[:-1],
+        VALID_FILE[:-1],
         r"truncated or damaged: expected \d+ bytes after its first line, got \d+; copy the file",
     ),
-    "changed": (WHOLE[:-1] + b"x", "its content does not match the checksum in its first line; co"),
+    "changed": (
+        VALID_FILE[:-1] + b"x",
+        "its content does not match the checksum in its first line; co",
+    ),
     "without a size": (b"mtwrappers checkpoint 1 \n", "its content does not match the checksum"),
-    "earlier": (of_version(0), f"of version {VERSION}, got version 0; an earlier mtwrappers reads"),
-    "later": (of_version(99), f"of version {VERSION}, got version 99; a later mtwrappers reads it"),
+    "earlier": (
+        replace_version(0),
+        f"of version {VERSION}, got version 0; an earlier mtwrappers reads",
+    ),
+    "later": (
+        replace_version(99),
+        f"of version {VERSION}, got version 99; a later mtwrappers reads it",
+    ),
     # Crafted, with the right checksum.
-    "function": (saying(it({"#function": ["os", "mkdir"]})), "#function"),
-    "package that none knows": (saying(it({"#os": []})), "an array, a tuple, a task or a dict"),
-    "unpickled": (saying(ARRAY, npy("|O8")), r"plain array, got 1 of '\|O8'"),
+    "function": (make_file(make_states({"#function": ["os", "mkdir"]})), "#function"),
+    "package that none knows": (
+        make_file(make_states({"#os": []})),
+        "an array, a tuple, a task or a dict",
+    ),
+    "unpickled": (make_file(ARRAY, make_npy("|O8")), r"plain array, got 1 of '\|O8'"),
     "elements of no size": (
-        saying(ARRAY, npy("|V0", "(17179869184,)", data=b"")),
+        make_file(ARRAY, make_npy("|V0", "(17179869184,)", data=b"")),
         r"plain array, got \d+ of '\|V0'",
     ),
-    "too many": (saying(ARRAY, npy("<f8", f"({2**60},)")), "does not match its shape"),
-    "too few": (saying(ARRAY, npy("<i1", "(7,)")), "plain array|does not match its shape"),
-    "used twice": (saying(it([{"#array": 0}] * 2), npy()), "an array that is used once, got 0"),
-    "not used": (saying(it(1), npy()), r"nothing refers to the arrays \['0.npy'\]"),
-    "no bools": (saying(ARRAY, npy("|b1", data=b"8")), "bools that are 0 or 1"),
-    "no list": (saying(it({"#tuple": 3})), "expected a list in '#tuple'"),
-    "a deque of less than none": (saying(it({"#deque": [[], -1]})), "non-negative"),
+    "too many": (make_file(ARRAY, make_npy("<f8", f"({2**60},)")), "does not match its shape"),
+    "too few": (make_file(ARRAY, make_npy("<i1", "(7,)")), "plain array|does not match its shape"),
+    "used twice": (
+        make_file(make_states([{"#array": 0}] * 2), make_npy()),
+        "an array that is used once, got 0",
+    ),
+    "not used": (
+        make_file(make_states(1), make_npy()),
+        r"nothing refers to the arrays \['0.npy'\]",
+    ),
+    "no bools": (make_file(ARRAY, make_npy("|b1", data=b"8")), "bools that are 0 or 1"),
+    "no list": (make_file(make_states({"#tuple": 3})), "expected a list in '#tuple'"),
+    "a deque of less than none": (make_file(make_states({"#deque": [[], -1]})), "non-negative"),
     "equal hashes": (
-        saying(it({"#dict": [[i * (2**61 - 1), 0] for i in range(20_000)]})),
+        make_file(make_states({"#dict": [[i * (2**61 - 1), 0] for i in range(20_000)]})),
         "different hashes",
     ),
-    "no task": (saying(it({"#metaworld": ["reach-v3", [1.0], True]})), "expected a random vector"),
-    "no names": (saying([]), "expected the states by name"),
-    "no JSON": (saying(b"{"), "Expecting"),
-    "deep": (saying(b"[" * 100_000), "recursion"),
-    "no zip file": (signed(b"states.json"), "not a zip file"),
+    "no task": (
+        make_file(make_states({"#metaworld": ["reach-v3", [1.0], True]})),
+        "expected a random vector",
+    ),
+    "no names": (make_file([]), "expected the states by name"),
+    "no JSON": (make_file(b"{"), "Expecting"),
+    "deep": (make_file(b"[" * 100_000), "recursion"),
+    "no zip file": (sign(b"states.json"), "not a zip file"),
     "another member": (
-        signed(zipped(("states.json", JSON), ("a.py", b""))),
+        sign(make_zip(("states.json", JSON), ("a.py", b""))),
         "'a.py' is not an array or JSON",
     ),
     "a member twice": (
-        signed(
-            zipped(("states.json", JSON), ("0.npy", b""), ("1.npy", b"")).replace(b"1.n", b"0.n")
+        sign(
+            make_zip(("states.json", JSON), ("0.npy", b""), ("1.npy", b"")).replace(b"1.n", b"0.n")
         ),
         "'0.npy' is not an array or JSON, or occurs twice",
     ),
     "bomb": (
-        signed(zipped(("states.json", b" " * 10**8), method=zipfile.ZIP_DEFLATED)),
+        sign(make_zip(("states.json", b" " * 10**8), method=zipfile.ZIP_DEFLATED)),
         "'states.json' is compressed$",
     ),
     "member that lies": (
-        signed(
-            zipped(("0.npy", bytes(10**5))).replace((10**5).to_bytes(4, "little"), b"\0\0\0\x7f")
+        sign(
+            make_zip(("0.npy", bytes(10**5))).replace((10**5).to_bytes(4, "little"), b"\0\0\0\x7f")
         ),
         "its content cannot be read",
     ),
@@ -214,14 +236,14 @@ REFUSED = {
 
 @pytest.mark.parametrize("kind", REFUSED)
 def test_a_damaged_or_crafted_file_is_refused_at_once_and_changes_nothing(kind, tmp_path):
-    path, (data, message), found = tmp_path / "x", REFUSED[kind], {"mine": 1}
+    path, (data, message), progress = tmp_path / "x", REFUSED[kind], {"mine": 1}
     path.write_bytes(data)
     tracemalloc.start()
     with pytest.raises(CheckpointError, match=f"{path}: .*{message}"):
-        mt.load_checkpoint(path, it=found)
+        mt.load_checkpoint(path, it=progress)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert found == {"mine": 1}
+    assert progress == {"mine": 1}
     assert peak < 10**8
 
 
@@ -235,37 +257,37 @@ def test_what_is_no_file_is_refused_at_once(make, tmp_path):
 @pytest.mark.parametrize(("kind", "place"), [("MT19937", "pos"), ("Philox", "buffer_pos")])
 def test_generators_whose_place_is_outside_of_their_memory_are_refused(kind, place, tmp_path):
     path = tmp_path / "x"
-    rng, other = (np.random.Generator(getattr(np.random, kind)(seed)) for seed in (0, 1))
+    rng, other_rng = (np.random.Generator(getattr(np.random, kind)(seed)) for seed in (0, 1))
     rng.random(3)
     mt.save_checkpoint(path, rng=rng)
-    mt.load_checkpoint(path, rng=other)
-    assert other.random(9).tolist() == rng.random(9).tolist()
-    text, arrays = contents(path)
+    mt.load_checkpoint(path, rng=other_rng)
+    assert other_rng.random(9).tolist() == rng.random(9).tolist()
+    text, arrays = read_file(path)
     text, n = re.subn(rb'\["%s", \d+\]' % place.encode(), b'["%s", -900000]' % place.encode(), text)
     assert n == 1
-    path.write_bytes(saying(text, *arrays))
+    path.write_bytes(make_file(text, *arrays))
     with pytest.raises(CheckpointError, match=f"expected {place} of a generator in .*-900000"):
-        mt.load_checkpoint(path, rng=other)
+        mt.load_checkpoint(path, rng=other_rng)
 
 
 WORDS = [b"null", b"-1", b"1e999", b"[]", b"{}", b'"a"', b"true", b"99999999999999999999", b'"|V0"']
 
 
-def mutated(text, arrays, rng):
+def mutate(text, arrays, rng):
     """The JSON and the arrays of a file with some tokens or bytes changed."""
     text, arrays = bytearray(text), [*map(bytearray, arrays)]
     for _ in range(rng.randrange(1, 4)):
         tokens = list(re.finditer(rb'"[^"]*"|[-\d.e+]+|null|true|false|[][{}]', text))
         begin, end = rng.choice(tokens).span()
-        how = rng.randrange(5)
-        if how == 0:
+        change = rng.randrange(5)
+        if change == 0:
             text[begin:end] = rng.choice(WORDS)
-        elif how == 1:
-            other = slice(*rng.choice(tokens).span())
-            text[begin:end] = text[other]
-        elif how == 2:
+        elif change == 1:
+            other_token = slice(*rng.choice(tokens).span())
+            text[begin:end] = text[other_token]
+        elif change == 2:
             del text[begin:end]
-        elif how == 3:
+        elif change == 3:
             data = rng.choice(arrays)
             at = rng.randrange(len(data))
             data[at : at + rng.randrange(3)] = rng.randbytes(rng.randrange(3))
@@ -274,7 +296,7 @@ def mutated(text, arrays, rng):
     return bytes(text), *map(bytes, arrays)
 
 
-def everything(objects):
+def read_states(objects):
     states = [env_state.get_state(objects[name]) for name in ("env", "envs")]
     return repr([*states, objects["rng"].bit_generator.state])
 
@@ -298,18 +320,18 @@ def test_of_mutated_files_with_the_right_checksum_each_is_refused_or_taken(tmp_p
         objects["envs"].step(np.zeros((2, 2), np.float32))
     objects["baseline"].set_params(np.arange(4.0))
     mt.save_checkpoint(path, **objects)
-    text, arrays = contents(path)
-    rng, taken = random.Random(0), 0
+    text, arrays = read_file(path)
+    rng, num_loaded = random.Random(0), 0
     for _ in range(200):
-        path.write_bytes(saying(*mutated(text, arrays, rng)))
-        before = everything(objects)
+        path.write_bytes(make_file(*mutate(text, arrays, rng)))
+        states_before = read_states(objects)
         try:
             mt.load_checkpoint(path, **objects)
-            taken += 1
+            num_loaded += 1
             objects["rng"].random(2000)
         except CheckpointError:
-            assert everything(objects) == before
-    assert 2 < taken < 60
+            assert read_states(objects) == states_before
+    assert 2 < num_loaded < 60
 
 
 class Stated:
@@ -354,20 +376,20 @@ def test_after_an_interrupt_all_are_put_back(tmp_path):
 def test_other_names_and_other_objects_are_refused_and_change_nothing(tmp_path):
     path = tmp_path / "x"
     make = partial(gymnasium.make_vec, "mtwrappers/MT1-v0", env_name="reach-v3", journal=True)
-    with closing(make(seed=1)) as envs, closing(make(seed=2)) as other:
-        for one in (envs, other):
-            one.reset(seed=0)
+    with closing(make(seed=1)) as envs, closing(make(seed=2)) as other_envs:
+        for vector_env in (envs, other_envs):
+            vector_env.reset(seed=0)
         mt.save_checkpoint(path, it={"a": 1}, envs=envs)
         with pytest.raises(CheckpointError, match=r"of \['envs', 'rng'\], got one of \['envs', '"):
-            mt.load_checkpoint(path, envs=other, rng=np.random.default_rng(0))
-        before, mine = other.get_state(), {"b": 2}
+            mt.load_checkpoint(path, envs=other_envs, rng=np.random.default_rng(0))
+        state_before, progress = other_envs.get_state(), {"b": 2}
         with pytest.raises(
             CheckpointError,
             match=r"envs does not fit it: .*: expected .*seed 2, got 1",
         ):
-            mt.load_checkpoint(path, it=mine, envs=other)
-        assert mine == {"b": 2}
-        assert equal(other.get_state(), before)
+            mt.load_checkpoint(path, it=progress, envs=other_envs)
+        assert progress == {"b": 2}
+        assert equal(other_envs.get_state(), state_before)
 
 
 def test_what_could_not_be_put_back_is_named_before_anything_is_loaded(tmp_path):

@@ -25,7 +25,7 @@ GRAVITIES = [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (8.0, 9.0, 10.
 MT1 = partial(gymnasium.make, "mtwrappers/MT1-v0", env_name="reach-v3")
 
 
-def meta_world(**kwargs):
+def make_meta_world(**kwargs):
     """Upstream's environment in all of its wrappers, which draw its task."""
     settings = {"env_name": "reach-v3", "max_episode_steps": 3, "disable_env_checker": True}
     env = gymnasium.make("Meta-World/MT1", **settings, seed=1, **kwargs)
@@ -54,11 +54,11 @@ MAKE = {
     "frozen": lambda: wrappers.NormalizeObservation(CountingEnv()),
     "NormalizeReward": lambda: wrappers.NormalizeReward(CountingEnv(7)),
     "MaxAndSkip": lambda: wrappers.MaxAndSkipObservation(CountingEnv(5), 4),
-    "exponential": partial(meta_world, reward_normalization_method="exponential"),
-    "random tasks": meta_world,
-    "pseudorandom": partial(meta_world, task_select="pseudorandom"),
-    "the next task": partial(meta_world, task_select="pseudorandom"),
-    "another task": meta_world,
+    "exponential": partial(make_meta_world, reward_normalization_method="exponential"),
+    "random tasks": make_meta_world,
+    "pseudorandom": partial(make_meta_world, task_select="pseudorandom"),
+    "the next task": partial(make_meta_world, task_select="pseudorandom"),
+    "another task": make_meta_world,
     "ours, exponential": partial(MT1, reward_normalization_method="exponential"),
 }
 # What is changed in an environment after some episodes.
@@ -69,17 +69,17 @@ CHANGE = {
 }
 
 
-def episodes(env, n=3):
+def run_episodes(env, n=3):
     """The first steps of some episodes, without how long they took."""
     results = []
     for _ in range(n):
         results.append(env.reset())
         env.action_space.seed(len(results))
         results += [env.step(env.action_space.sample()) for _ in range(3)]
-    return without_times(results)
+    return remove_times(results)
 
 
-def without_times(results):
+def remove_times(results):
     for result in results:
         result[-1].get("episode", {}).pop("t", None)
     return results
@@ -94,17 +94,17 @@ def without_times(results):
     "NormalizeObservation-True",
 )
 def test_another_environment_goes_on_with_the_same_episodes(kind, seeded, tmp_path):
-    with closing(MAKE[kind]()) as first, closing(MAKE[kind]()) as other:
+    with closing(MAKE[kind]()) as env, closing(MAKE[kind]()) as other_env:
         if seeded:
-            first.reset(seed=3)
-            episodes(first)
-        CHANGE.get(kind, str)(first)
-        mt.save_checkpoint(tmp_path / "x", env=first)
-        episodes(other)
-        mt.load_checkpoint(tmp_path / "x", env=other)
+            env.reset(seed=3)
+            run_episodes(env)
+        CHANGE.get(kind, str)(env)
+        mt.save_checkpoint(tmp_path / "x", env=env)
+        run_episodes(other_env)
+        mt.load_checkpoint(tmp_path / "x", env=other_env)
         if kind == "MaxAndSkip":
-            first.unwrapped.length = other.unwrapped.length = 1  # too short to fill its buffer
-        assert equal(episodes(other), episodes(first))
+            env.unwrapped.length = other_env.unwrapped.length = 1  # too short to fill its buffer
+        assert equal(run_episodes(other_env), run_episodes(env))
 
 
 VECTOR = {
@@ -123,19 +123,19 @@ def test_vector_wrappers_of_gymnasium_go_on_in_mid_episode(kind, tmp_path):
 
     def step(envs, n):
         results = [envs.step(np.zeros(2, np.int64)) for _ in range(n)]
-        return without_times(results)
+        return remove_times(results)
 
-    with closing(make()) as first, closing(make()) as other:
-        first.reset(seed=0)
-        step(first, 4)
+    with closing(make()) as envs, closing(make()) as other_envs:
+        envs.reset(seed=0)
+        step(envs, 4)
         if kind == "RecordEpisodeStatistics":
-            first.episode_start_times -= 1000.0
-        mt.save_checkpoint(tmp_path / "x", envs=first)
-        mt.load_checkpoint(tmp_path / "x", envs=other)
+            envs.episode_start_times -= 1000.0
+        mt.save_checkpoint(tmp_path / "x", envs=envs)
+        mt.load_checkpoint(tmp_path / "x", envs=other_envs)
         if kind == "RecordEpisodeStatistics":
-            assert other.return_queue == first.return_queue == deque([6.0])
-            assert other.episode_start_times == pytest.approx(first.episode_start_times, abs=60)
-        assert equal(step(other, 9), step(first, 9))
+            assert other_envs.return_queue == envs.return_queue == deque([6.0])
+            assert other_envs.episode_start_times == pytest.approx(envs.episode_start_times, abs=60)
+        assert equal(step(other_envs, 9), step(envs, 9))
 
 
 def test_a_vector_environment_that_says_nothing_of_its_state_is_refused():
@@ -148,7 +148,7 @@ def test_a_vector_environment_that_says_nothing_of_its_state_is_refused():
 # The wrappers of others.
 
 
-class Later(gymnasium.Wrapper):
+class CountsResets(gymnasium.Wrapper):
     """Adds the number of resets to rewards, and keeps what is no plain data."""
 
     def __init__(self, env):
@@ -160,11 +160,11 @@ class Later(gymnasium.Wrapper):
         return super().reset(**kwargs)
 
     def step(self, action):
-        obs, reward, *rest = super().step(action)
-        return obs, reward + self.resets, *rest
+        obs, reward, *flags_and_info = super().step(action)
+        return obs, reward + self.resets, *flags_and_info
 
 
-class WithMethods(Later):
+class WithMethods(CountsResets):
     def get_state(self):
         return {"resets": self.resets}
 
@@ -172,7 +172,7 @@ class WithMethods(Later):
         self.resets = int(state["resets"])
 
 
-class Registered(Later):
+class Registered(CountsResets):
     pass
 
 
@@ -183,7 +183,7 @@ class SubclassOfRegistered(Registered):
 class SubclassOfGymnasium(wrappers.NormalizeReward):
     """Is another wrapper, with the state of the one that it is derived from."""
 
-    more = 0
+    version = 0
 
 
 @pytest.fixture
@@ -198,18 +198,18 @@ DECLARED = [WithMethods, Registered, SubclassOfRegistered]
 @pytest.mark.usefixtures("registered")
 @pytest.mark.parametrize("cls", DECLARED)
 def test_a_wrapper_that_declares_its_state_goes_on(cls, tmp_path):
-    first, other = cls(CountingEnv()), cls(CountingEnv())
-    episodes(first)
-    assert get_state(first)[0] == (cls.__name__, {}, {"resets": 3})
-    mt.save_checkpoint(tmp_path / "x", env=first)
-    mt.load_checkpoint(tmp_path / "x", env=other)
-    assert other.resets == 3
-    assert equal(episodes(other), episodes(first))
+    env, other_env = cls(CountingEnv()), cls(CountingEnv())
+    run_episodes(env)
+    assert get_state(env)[0] == (cls.__name__, {}, {"resets": 3})
+    mt.save_checkpoint(tmp_path / "x", env=env)
+    mt.load_checkpoint(tmp_path / "x", env=other_env)
+    assert other_env.resets == 3
+    assert equal(run_episodes(other_env), run_episodes(env))
 
 
 @pytest.mark.usefixtures("registered")
 def test_a_class_can_be_registered_after_its_state_was_read():
-    class Late(Later):
+    class Late(CountsResets):
         pass
 
     env = Late(CountingEnv())
@@ -219,43 +219,43 @@ def test_a_class_can_be_registered_after_its_state_was_read():
 
 
 def test_a_subclass_of_a_wrapper_of_gymnasium_has_the_state_of_that_one():
-    first, other = (SubclassOfGymnasium(CountingEnv(3)) for _ in range(2))
-    episodes(first)
-    first.more = 1
-    set_state(other, get_state(first))
-    assert other.return_rms.mean == first.return_rms.mean != 0
-    assert other.more == 0
+    env, other_env = (SubclassOfGymnasium(CountingEnv(3)) for _ in range(2))
+    run_episodes(env)
+    env.version = 1
+    set_state(other_env, get_state(env))
+    assert other_env.return_rms.mean == env.return_rms.mean != 0
+    assert other_env.version == 0
 
 
 def test_a_wrapper_that_declares_nothing_has_no_state_whatever_its_attributes_are():
-    first, other = Later(CountingEnv()), Later(CountingEnv())
-    episodes(first)
-    [layer, (name, _, bottom)] = get_state(first)
-    assert layer == ("Later", {}, {})
+    env, other_env = CountsResets(CountingEnv()), CountsResets(CountingEnv())
+    run_episodes(env)
+    [layer, (name, _, bottom)] = get_state(env)
+    assert layer == ("CountsResets", {}, {})
     assert (name, list(bottom)) == ("CountingEnv", ["np_random"])
-    set_state(other, get_state(first))
-    assert other.resets == 0
+    set_state(other_env, get_state(env))
+    assert other_env.resets == 0
 
 
 @pytest.mark.usefixtures("registered")
-@pytest.mark.parametrize("cls", [Later, *DECLARED])
+@pytest.mark.parametrize("cls", [CountsResets, *DECLARED])
 def test_a_replay_finds_that_a_wrapper_has_not_declared_what_it_keeps(cls, tmp_path):
     def make():
         return mt.MetaIterativeEnvExecutor(lambda: cls(CountingEnv()), 1, journal=True)
 
-    with closing(make()) as first, closing(make()) as other:
-        first.reset(seed=0)
-        first.reset()
-        first.step(np.zeros(1, np.int64))
-        mt.save_checkpoint(tmp_path / "x", envs=first)
+    with closing(make()) as envs, closing(make()) as other_envs:
+        envs.reset(seed=0)
+        envs.reset()
+        envs.step(np.zeros(1, np.int64))
+        mt.save_checkpoint(tmp_path / "x", envs=envs)
         if cls in DECLARED:
-            mt.load_checkpoint(tmp_path / "x", envs=other)
+            mt.load_checkpoint(tmp_path / "x", envs=other_envs)
         else:
             message = (
                 r"environment 0.*not deterministic.*must be in its get_state\(\) and set_state"
             )
             with pytest.raises(mt.CheckpointError, match=message) as caught:
-                mt.load_checkpoint(tmp_path / "x", envs=other)
+                mt.load_checkpoint(tmp_path / "x", envs=other_envs)
             assert isinstance(caught.value.__cause__, NotDeterministicError)
 
 
@@ -264,19 +264,19 @@ def test_a_call_changes_a_state_only_if_the_layer_or_one_inside_declares_it():
     def find(wrapper, name="resets"):
         return find_undeclared(wrapper(CountingEnv()), name)
 
-    assert [find(cls) for cls in (Later, *DECLARED)] == ["Later", "", "", ""]
-    assert find(lambda env: Later(Registered(env))) == ""
-    assert find(lambda env: Later(wrappers.NormalizeReward(env))) == ""
+    assert [find(cls) for cls in (CountsResets, *DECLARED)] == ["CountsResets", "", "", ""]
+    assert find(lambda env: CountsResets(Registered(env))) == ""
+    assert find(lambda env: CountsResets(wrappers.NormalizeReward(env))) == ""
     # The wrapper that has it is named, not one around it nor the environment inside.
-    assert find(lambda env: wrappers.TimeLimit(Later(env), 3)) == "Later"
-    assert find(Later, "") == find(Later, "steps_of_no_wrapper") == "CountingEnv"
+    assert find(lambda env: wrappers.TimeLimit(CountsResets(env), 3)) == "CountsResets"
+    assert find(CountsResets, "") == find(CountsResets, "steps_of_no_wrapper") == "CountingEnv"
 
 
 @pytest.mark.parametrize("name", ["env", "reset", "__class__", "_saved_kwargs", "np_random"])
 def test_a_state_sets_no_attribute_of_a_wrapper_without_one(name):
-    env = Later(CountingEnv())
+    env = CountsResets(CountingEnv())
     [(label, identity, _), bottom] = get_state(env)
-    with pytest.raises(ValueError, match=rf"expected \[\] of Later, got \['{name}'\]"):
+    with pytest.raises(ValueError, match=rf"expected \[\] of CountsResets, got \['{name}'\]"):
         set_state(env, [(label, identity, {name: 1}), bottom])
 
 
@@ -289,19 +289,19 @@ def test_an_environment_whose_generator_is_none_of_numpys_is_refused():
 
 
 def test_another_kind_of_generator_goes_on():
-    first, other = CountingEnv(), CountingEnv()
-    first.np_random = np.random.Generator(np.random.MT19937(3))
-    first.np_random.random()
-    set_state(other, get_state(first))
-    assert other.np_random.random() == first.np_random.random()
+    env, other_env = CountingEnv(), CountingEnv()
+    env.np_random = np.random.Generator(np.random.MT19937(3))
+    env.np_random.random()
+    set_state(other_env, get_state(env))
+    assert other_env.np_random.random() == env.np_random.random()
 
 
 def test_a_generator_that_is_shared_stays_shared():
-    first, other = CountingEnv(), CountingEnv()
-    first.reset(seed=1)
-    shared = other.np_random
-    set_state(other, get_state(first))
-    assert other.np_random is shared
+    env, other_env = CountingEnv(), CountingEnv()
+    env.reset(seed=1)
+    shared = other_env.np_random
+    set_state(other_env, get_state(env))
+    assert other_env.np_random is shared
 
 
 Random = partial(RandomTaskSelectWrapper, tasks=metaworld.ML1("reach-v3", seed=0).train_tasks[:1])
@@ -357,11 +357,11 @@ WRONG = [
 @pytest.mark.parametrize(("wrapper", "changes", "message"), WRONG)
 def test_a_value_is_checked_by_the_wrapper_that_takes_it(wrapper, changes, message):
     env = wrapper(CountingEnv())
-    before = repr(get_state(env))
+    state_before = repr(get_state(env))
     [(label, identity, state), bottom] = get_state(env)
     with pytest.raises(ValueError, match=f"expected {message}"):
         set_state(env, [(label, identity, {**state, **changes}), bottom])
-    assert repr(get_state(env)) == before
+    assert repr(get_state(env)) == state_before
 
 
 @pytest.mark.filterwarnings("ignore:.*Box observation space maximum and minimum:UserWarning")
@@ -380,34 +380,40 @@ def test_a_value_is_checked_by_the_wrapper_that_takes_it(wrapper, changes, messa
 )
 def test_a_value_is_checked_by_the_environment_that_takes_it(make, changes, error, message):
     env = make()
-    before = repr(get_state(env))
+    state_before = repr(get_state(env))
     [(label, identity, state)] = get_state(env)
     with pytest.raises(error, match=message):
         set_state(env, [(label, identity, {**state, **changes})])
-    assert repr(get_state(env)) == before
+    assert repr(get_state(env)) == state_before
 
 
 def test_statistics_that_are_shared_stay_shared():
-    first, other = (wrappers.NormalizeObservation(CountingEnv()) for _ in range(2))
-    episodes(first)
-    shared = other.obs_rms
-    set_state(other, get_state(first))
-    assert other.obs_rms is shared
-    assert shared.mean.tolist() == first.obs_rms.mean.tolist() != [0.0, 0.0]
+    env, other_env = (wrappers.NormalizeObservation(CountingEnv()) for _ in range(2))
+    run_episodes(env)
+    shared = other_env.obs_rms
+    set_state(other_env, get_state(env))
+    assert other_env.obs_rms is shared
+    assert shared.mean.tolist() == env.obs_rms.mean.tolist() != [0.0, 0.0]
 
 
 def test_set_task_environments_keep_their_task_and_their_order_of_tasks():
-    first, other = mt.MetaWorldSetTaskEnv("MT10"), mt.MetaWorldSetTaskEnv("MT10")
-    first.set_task(first.sample_tasks(7)[6])
-    other.set_state(pickle.loads(pickle.dumps(first.get_state())))
-    assert other.get_task() == first.get_task()
-    assert other.sample_tasks(20) == first.sample_tasks(20)
-    assert equal(other.reset(), first.reset())
+    env, other_env = mt.MetaWorldSetTaskEnv("MT10"), mt.MetaWorldSetTaskEnv("MT10")
+    env.set_task(env.sample_tasks(7)[6])
+    other_env.set_state(pickle.loads(pickle.dumps(env.get_state())))
+    assert other_env.get_task() == env.get_task()
+    assert other_env.sample_tasks(20) == env.sample_tasks(20)
+    assert equal(other_env.reset(), env.reset())
     with pytest.raises(ValueError, match=r"expected benchmark\.name 'ML10', got 'MT10'"):
-        set_state(mt.MetaWorldSetTaskEnv("ML10"), get_state(first))
+        set_state(mt.MetaWorldSetTaskEnv("ML10"), get_state(env))
 
 
 ENVS = [PointGoalEnv() for _ in range(5)]
+
+
+def draw_tasks(sampler):
+    """Draws four tasks, or four environments where a sampler has no tasks."""
+    updates = sampler.sample(4)
+    return [update.task if hasattr(update, "task") else update() for update in updates]
 
 
 @pytest.mark.parametrize(
@@ -418,34 +424,33 @@ ENVS = [PointGoalEnv() for _ in range(5)]
     ],
 )
 def test_task_samplers_go_on_with_the_same_tasks(make):
-    first, other = make(1), make(2)
-    first.sample(3)
-    other.set_state(first.get_state())
-    tasks = [[getattr(u, "task", None) or u() for u in one.sample(4)] for one in (first, other)]
-    assert tasks[0] == tasks[1]
+    sampler, other_sampler = make(1), make(2)
+    sampler.sample(3)
+    other_sampler.set_state(sampler.get_state())
+    assert draw_tasks(other_sampler) == draw_tasks(sampler)
 
 
-@pytest.mark.parametrize("way", [{}, {"parallel": True, "policy_in": "workers"}])
-def test_a_meta_sampler_goes_on_with_the_same_paths(way):
+@pytest.mark.parametrize("settings", [{}, {"parallel": True, "policy_in": "workers"}])
+def test_a_meta_sampler_goes_on_with_the_same_paths(settings):
     def policy(observations, rng):
-        return np.stack([own.uniform(-0.1, 0.1, 2) for own in rng])
+        return np.stack([row_rng.uniform(-0.1, 0.1, 2) for row_rng in rng])
 
     def collect(sampler):
         sampler.update_tasks()
         return sampler.obtain_samples()
 
-    made = [mt.MetaSampler(PointGoalEnv, policy, 2, 3, 6, seed=s) for s in (1, 2)]
-    made.append(mt.MetaSampler(PointGoalEnv, policy, 2, 3, 6, seed=3, **way))
-    first, *others = made
+    samplers = [mt.MetaSampler(PointGoalEnv, policy, 2, 3, 6, seed=s) for s in (1, 2)]
+    samplers.append(mt.MetaSampler(PointGoalEnv, policy, 2, 3, 6, seed=3, **settings))
+    first, *other_samplers = samplers
     collect(first)
     state = pickle.loads(pickle.dumps(first.get_state()))
-    collect(others[0])
+    collect(other_samplers[0])
     expected = collect(first)
-    for other in others:
-        other.set_state(state)
-        assert equal(collect(other), expected)
-        assert other.total_timesteps_sampled == first.total_timesteps_sampled
-    for sampler in made:
+    for other_sampler in other_samplers:
+        other_sampler.set_state(state)
+        assert equal(collect(other_sampler), expected)
+        assert other_sampler.total_timesteps_sampled == first.total_timesteps_sampled
+    for sampler in samplers:
         sampler.close()
 
 

@@ -20,7 +20,7 @@ write_atomically(sys.argv[1], b"new")
 """
 
 
-def mode(path):
+def read_mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
@@ -35,12 +35,12 @@ def test_a_file_has_the_mode_that_open_would_give_it_or_of_the_one_it_replaces(
     if old is not None:
         path.write_bytes(b"old")
         path.chmod(old)
-    before = os.umask(umask)
+    umask_before = os.umask(umask)
     try:
         write_atomically(path, b"new")
     finally:
-        os.umask(before)
-    assert (path.read_bytes(), mode(path)) == (b"new", expected)
+        os.umask(umask_before)
+    assert (path.read_bytes(), read_mode(path)) == (b"new", expected)
 
 
 @pytest.mark.parametrize("letter", ["n", "é"])
@@ -61,7 +61,7 @@ def test_a_symbolic_link_is_replaced_and_its_target_is_left_alone(exists, tmp_pa
         target.chmod(0o755)
     link.symlink_to(target)
     write_atomically(link, b"new")
-    assert (link.read_bytes(), mode(link)) == (b"new", 0o644)
+    assert (link.read_bytes(), read_mode(link)) == (b"new", 0o644)
     assert not link.is_symlink()
     assert [path.read_bytes() for path in target.parent.iterdir()] == [b"old"] * exists
 

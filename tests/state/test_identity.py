@@ -24,20 +24,20 @@ make, make_vec = gymnasium.make, gymnasium.make_vec
 PENDULUM = {"id": "Pendulum-v1", "max_episode_steps": 1}
 
 
-def around(wrapper, **kwargs):
+def make_wrapped(wrapper, **kwargs):
     """A single environment in a wrapper."""
     return wrapper(make(**PENDULUM), **kwargs)
 
 
-def executor(wrapper=None, made=PENDULUM, max_path_length=1, **kwargs):
+def make_executor(wrapper=None, env_settings=PENDULUM, max_path_length=1, **kwargs):
     """Two environments in one vector environment, in a wrapper."""
     envs = mt.MetaIterativeEnvExecutor(
-        partial(make, **made), 2, max_path_length=max_path_length, journal=True
+        partial(make, **env_settings), 2, max_path_length=max_path_length, journal=True
     )
     return envs if wrapper is None else wrapper(envs, **kwargs)
 
 
-def own(spec=True, entry_point=CountingEnv, **kwargs):
+def make_user_env(spec=True, entry_point=CountingEnv, **kwargs):
     """A user's environment, with or without a spec."""
     return make(EnvSpec("Own-v0", entry_point), **kwargs) if spec else CountingEnv(**kwargs)
 
@@ -47,9 +47,9 @@ class Maze(CountingEnv):
         super().__init__()
 
 
-def maze(**kwargs):
-    given = {"config": {"env": "small"}, "env": "small", **kwargs}
-    return make(EnvSpec("Maze-v0", Maze), **given)
+def make_maze(**kwargs):
+    settings = {"config": {"env": "small"}, "env": "small", **kwargs}
+    return make(EnvSpec("Maze-v0", Maze), **settings)
 
 
 class PickledEnv(CountingEnv, EzPickle):
@@ -88,9 +88,9 @@ class Config:
         self.x = x
 
 
-def multi(gravities=(9, 10), made=(), **kwargs):
+def make_multi(gravities=(9, 10), goals=(), **kwargs):
     makers = [partial(make, "Pendulum-v1", g=g) for g in gravities]
-    makers = [partial(make, EnvSpec("Maze-v0", Maze), goal=goal) for goal in made] or makers
+    makers = [partial(make, EnvSpec("Maze-v0", Maze), goal=goal) for goal in goals] or makers
     return mt.MultiEnvWrapper(makers, **kwargs)
 
 
@@ -102,7 +102,7 @@ def nothing(env, g):
     pass
 
 
-def parameters(tasks=(8.0, 9.0), set_task=set_g, **kwargs):
+def make_env_to_mtenv(tasks=(8.0, 9.0), set_task=set_g, **kwargs):
     return mt.EnvToMTEnv(make("Pendulum-v1"), list(tasks), set_task, **kwargs)
 
 
@@ -113,15 +113,15 @@ def scale(factor, offset=0):
     return set_scaled
 
 
-scaled = partial(parameters, set_task=scale(2))
+scaled = partial(make_env_to_mtenv, set_task=scale(2))
 
 
-def doubled(func=lambda obs: obs * 2):
+def make_doubled(func=lambda obs: obs * 2):
     return wrappers.TransformObservation(make("Pendulum-v1"), func, None)
 
 
-def phases(*phases, **kwargs):
-    return mt.TaskStream(multi(), phases or [(0, 5), (1, 5)], **kwargs)
+def make_stream(*phases, **kwargs):
+    return mt.TaskStream(make_multi(), phases or [(0, 5), (1, 5)], **kwargs)
 
 
 MT1 = partial(make, id="mtwrappers/MT1-v0", num_goals=2)
@@ -159,7 +159,7 @@ DIFFERENT = [
     (ML10_VEC, {"meta_batch_size": 20}, "meta_batch_size 20, got 10"),
     # Streams.
     (CW10, {"steps_per_task": 11}, r"phases\[0\].steps 11, got 10"),
-    (phases, {"task_obs": "phase"}, "task_obs 'phase', got 'task'"),
+    (make_stream, {"task_obs": "phase"}, "task_obs 'phase', got 'task'"),
     # Mixed sets.
     (
         MIXED,
@@ -168,9 +168,9 @@ DIFFERENT = [
     ),
     (MIXED, {"env_kwargs": [{"g": 9}, {"goal_velocity": 1}]}, ".*.goal_velocity 1, got nothing"),
     (MIXED, {"unify": {"action_size": 2}}, "unify .*action_size.*, got 'pad'"),
-    (multi, {"gravities": (9, 8)}, r"funcs_to_make_envs\[1\].g 8, got 10"),
-    (parameters, {"tasks": (8.0, 10.0)}, r"tasks\[1\] 10.0, got 9.0"),
-    (parameters, {"set_task": nothing}, "set_task.function 'nothing', got 'set_g'"),
+    (make_multi, {"gravities": (9, 8)}, r"funcs_to_make_envs\[1\].g 8, got 10"),
+    (make_env_to_mtenv, {"tasks": (8.0, 10.0)}, r"tasks\[1\] 10.0, got 9.0"),
+    (make_env_to_mtenv, {"set_task": nothing}, "set_task.function 'nothing', got 'set_g'"),
     # Functions whose name says nothing.
     (
         scaled,
@@ -179,33 +179,41 @@ DIFFERENT = [
     ),
     (scaled, {"set_task": scale(3)}, "set_task.variables.factor 3, got 2"),
     (scaled, {"set_task": scale(2, offset=1)}, r"set_task.defaults\[0\]\[0\] 1, got 0"),
-    (doubled, {"func": lambda obs: obs * 3}, "func.code in .*"),
+    (make_doubled, {"func": lambda obs: obs * 3}, "func.code in .*"),
     (
-        own,
+        make_user_env,
         {"entry_point": lambda **kwargs: CountingEnv(5)},
         "entry_point .*'<lambda>'.*CountingEnv",
     ),
     # Wrappers.
-    (partial(around, mt.NormalizeRewardPerTask), {"gamma": 0.9}, "gamma 0.9, got 0.99"),
-    (partial(around, mt.NormalizeObservationPerTask), {"epsilon": 0.1}, "epsilon 0.1, got 1e-08"),
-    (partial(around, wrappers.NormalizeReward), {"gamma": 0.9}, "gamma 0.9, got 0.99"),
-    (partial(around, PickledScaled), {"factor": 3.0}, "factor 3.0, got 2.0"),
+    (partial(make_wrapped, mt.NormalizeRewardPerTask), {"gamma": 0.9}, "gamma 0.9, got 0.99"),
     (
-        partial(executor, mt.VectorRL2Observation),
+        partial(make_wrapped, mt.NormalizeObservationPerTask),
+        {"epsilon": 0.1},
+        "epsilon 0.1, got 1e-08",
+    ),
+    (partial(make_wrapped, wrappers.NormalizeReward), {"gamma": 0.9}, "gamma 0.9, got 0.99"),
+    (partial(make_wrapped, PickledScaled), {"factor": 3.0}, "factor 3.0, got 2.0"),
+    (
+        partial(make_executor, mt.VectorRL2Observation),
         {"reward_divisor": 2.0},
         "reward_divisor 2.0",
     ),
-    (partial(executor, vector_wrappers.NormalizeReward), {"gamma": 0.9}, "gamma 0.9, got 0.99"),
+    (
+        partial(make_executor, vector_wrappers.NormalizeReward),
+        {"gamma": 0.9},
+        "gamma 0.9, got 0.99",
+    ),
     # Executors and users' own environments.
-    (executor, {"max_path_length": 2}, "max_path_length 2, got 1"),
-    (executor, {"made": {**PENDULUM, "g": 9}}, "g 9, got nothing"),
+    (make_executor, {"max_path_length": 2}, "max_path_length 2, got 1"),
+    (make_executor, {"env_settings": {**PENDULUM, "g": 9}}, "g 9, got nothing"),
     (PointGoalEnv, {"radius": 2.0}, "radius 2.0, got 1.0"),
-    (own, {"length": 3}, "length 3, got "),
-    (own, {"spec": False}, "observation_space.*, got nothing"),
-    (maze, {"config": {"env": "large"}}, "config.env 'large', got 'small'"),
-    (maze, {"env": "large"}, "env 'large', got 'small'"),
+    (make_user_env, {"length": 3}, "length 3, got "),
+    (make_user_env, {"spec": False}, "observation_space.*, got nothing"),
+    (make_maze, {"config": {"env": "large"}}, "config.env 'large', got 'small'"),
+    (make_maze, {"env": "large"}, "env 'large', got 'small'"),
     (PickledEnv, {"length": 3}, "length 3, got 2"),
-    (partial(multi, made=[Goal(1)]), {"made": [Goal(2)]}, ".*.goal.x 2, got 1"),
+    (partial(make_multi, goals=[Goal(1)]), {"goals": [Goal(2)]}, ".*.goal.x 2, got 1"),
 ]
 # What makes an environment, and a setting of it that may differ.
 SAME = [
@@ -217,8 +225,8 @@ SAME = [
     (MIXED, {"render_mode": "rgb_array"}),
     (PickledEnv, {"render_mode": "rgb_array"}),
     (scaled, {"set_task": scale(2)}),  # another function of the same code
-    (partial(multi, made=[Config(1)]), {"made": [Config(2)]}),  # which nothing is known of
-    (partial(around, wrappers.RecordEpisodeStatistics), {}),
+    (partial(make_multi, goals=[Config(1)]), {"goals": [Config(2)]}),  # which nothing is known of
+    (partial(make_wrapped, wrappers.RecordEpisodeStatistics), {}),
 ]
 
 
@@ -227,17 +235,17 @@ def saved(tmp_path_factory):
     """Returns the checkpoint of what a function makes, at the end of an episode."""
     paths = {}
 
-    def path_of(maker):
-        if maker not in paths:
-            paths[maker] = tmp_path_factory.mktemp("saved") / "run.ckpt"
-            with closing(maker()) as env:
+    def save_once(make_env):
+        if make_env not in paths:
+            paths[make_env] = tmp_path_factory.mktemp("saved") / "run.ckpt"
+            with closing(make_env()) as env:
                 env.reset(seed=0)
                 ended = env.step(env.action_space.sample())[3]
                 assert not isinstance(env, VectorEnv) or ended.all()
-                mt.save_checkpoint(paths[maker], env=env)
-        return paths[maker]
+                mt.save_checkpoint(paths[make_env], env=env)
+        return paths[make_env]
 
-    return path_of
+    return save_once
 
 
 @pytest.mark.parametrize(("maker", "change", "message"), DIFFERENT)
@@ -254,10 +262,10 @@ def test_environments_that_differ_in_one_setting_refuse_each_others_checkpoint(
 
 @pytest.mark.parametrize(("maker", "change"), SAME)
 def test_environments_that_differ_in_what_may_differ_go_on(saved, maker, change):
-    with closing(maker()) as same, closing(maker(**change)) as other:
-        for env in (same, other):
+    with closing(maker()) as unchanged_env, closing(maker(**change)) as changed_env:
+        for env in (unchanged_env, changed_env):
             mt.load_checkpoint(saved(maker), env=env)
-        first, second = (env.reset(options=None)[0] for env in (same, other))
+        first, second = (env.reset(options=None)[0] for env in (unchanged_env, changed_env))
         assert equal(first, second)
 
 
@@ -305,9 +313,9 @@ def test_the_module_and_the_code_of_a_function_are_compared_if_both_are_known():
 @pytest.mark.parametrize(
     ("maker", "name"),
     [
-        (partial(own, spec=False), "CountingEnv"),
-        (partial(around, Scaled), "Scaled"),
-        (partial(multi, made=[Config(1)]), "Config"),
+        (partial(make_user_env, spec=False), "CountingEnv"),
+        (partial(make_wrapped, Scaled), "Scaled"),
+        (partial(make_multi, goals=[Config(1)]), "Config"),
         (partial(mt.as_vector, partial(Maze, config=3), 2, workers=2, journal=True), "Maze"),
     ],
 )
@@ -324,8 +332,8 @@ def test_a_checkpoint_of_arguments_that_are_not_kept_warns_when_it_is_saved(make
 @pytest.mark.parametrize(
     "maker",
     [
-        *(maze, PickledEnv, partial(multi, made=[Goal(1)]), PointGoalEnv),
-        *(partial(around, PickledScaled), partial(around, Negated)),
+        *(make_maze, PickledEnv, partial(make_multi, goals=[Goal(1)]), PointGoalEnv),
+        *(partial(make_wrapped, PickledScaled), partial(make_wrapped, Negated)),
     ],
 )
 def test_a_checkpoint_of_arguments_that_are_kept_does_not_warn(maker, tmp_path):

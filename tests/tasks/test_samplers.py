@@ -14,11 +14,11 @@ from gymnasium.wrappers import TimeLimit
 import mtwrappers as mt
 from mtwrappers.metaworld import make_benchmark
 from tests.fakes import CountingEnv, CountingSetTaskEnv, counting_makers, equal
-from tests.metaworld.fakes import episode
+from tests.metaworld.fakes import run_episode
 from tests.samplers.fakes import lazy
 
 
-def pool(n):
+def make_pool(n):
     return [CountingEnv(first=100 * i) for i in range(n)]
 
 
@@ -26,7 +26,7 @@ def pool(n):
 
 SAMPLERS = {
     "constructors": lambda seed: mt.ConstructEnvsSampler(counting_makers(9), seed=seed),
-    "pool": lambda seed: mt.EnvPoolSampler(pool(9), seed=seed),
+    "pool": lambda seed: mt.EnvPoolSampler(make_pool(9), seed=seed),
     "set-task": lambda seed: mt.SetTaskSampler(CountingSetTaskEnv, seed=seed),
     "set-task-unbounded": lambda seed: mt.SetTaskSampler(mt.PointGoalEnv, seed=seed),
     "metaworld": lambda seed: mt.MetaWorldTaskSampler(
@@ -35,7 +35,7 @@ SAMPLERS = {
 }
 
 
-def describe(updates):
+def describe_tasks(updates):
     return [
         pickle.dumps(update.task) if hasattr(update, "task") else update().first
         for update in updates
@@ -49,25 +49,25 @@ def test_the_seed_alone_determines_the_tasks_and_without_one_samplers_differ(mak
     for seed in (1, 2):
         np.random.seed(seed)
         random.seed(seed)
-        before = np.random.get_state()[1].tolist(), random.getstate()
+        random_states = np.random.get_state()[1].tolist(), random.getstate()
         sampler = make(5)
-        drawn.append([describe(sampler.sample(5)) for _ in range(2)])
+        drawn.append([describe_tasks(sampler.sample(5)) for _ in range(2)])
         if not isinstance(sampler, mt.EnvPoolSampler):
-            drawn[-1].append(describe(sampler.sample(12, with_replacement=True)))
-        assert (np.random.get_state()[1].tolist(), random.getstate()) == before
+            drawn[-1].append(describe_tasks(sampler.sample(12, with_replacement=True)))
+        assert (np.random.get_state()[1].tolist(), random.getstate()) == random_states
     assert drawn[0] == drawn[1]
-    assert len({tuple(describe(make(seed).sample(5))) for seed in range(6)}) > 1
-    assert len({tuple(describe(make(None).sample(5))) for _ in range(8)}) > 1
+    assert len({tuple(describe_tasks(make(seed).sample(5))) for seed in range(6)}) > 1
+    assert len({tuple(describe_tasks(make(None).sample(5))) for _ in range(8)}) > 1
 
 
 @pytest.mark.parametrize("kind", ["constructors", "set-task"])
 def test_no_task_repeats_before_all_have_come_but_with_replacement(kind):
     sampler = SAMPLERS[kind](0)
     n = sampler.n_tasks
-    drawn = describe(sampler.sample(2 * n + 1))
+    drawn = describe_tasks(sampler.sample(2 * n + 1))
     assert (len(drawn), len(set(drawn))) == (2 * n + 1, n)
     assert set(drawn[:n]) == set(drawn[n : 2 * n])
-    draws = [describe(sampler.sample(n, with_replacement=True)) for _ in range(20)]
+    draws = [describe_tasks(sampler.sample(n, with_replacement=True)) for _ in range(20)]
     assert any(len(set(draw)) < n for draw in draws)
     assert {task for draw in draws for task in draw} == set(drawn)
 
@@ -76,12 +76,12 @@ def test_no_task_repeats_before_all_have_come_but_with_replacement(kind):
 
 
 def test_a_pool_gives_each_member_once_and_leaves_the_others_open():
-    envs = pool(5)
-    env, given = None, set()
+    envs = make_pool(5)
+    env, env_ids = None, set()
     for update in mt.EnvPoolSampler(envs, seed=0).sample(5):
         env = update(env)
-        given.add(id(env))
-    assert given == {id(env) for env in envs}
+        env_ids.add(id(env))
+    assert env_ids == {id(env) for env in envs}
     assert not any(env.closed for env in envs)
 
 
@@ -93,7 +93,7 @@ def test_a_pool_holds_no_environment_twice():
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_grown_pool_holds_copies_of_random_members(seed):
-    envs = pool(3)
+    envs = make_pool(3)
     sampler = mt.EnvPoolSampler(envs, seed=seed)
     for size in (1, 7):  # a pool does not shrink
         sampler.grow_pool(size)
@@ -106,22 +106,22 @@ def test_a_grown_pool_holds_copies_of_random_members(seed):
     assert sorted(Counter(env.first for env in drawn).values()) == [2, 2, 3]
 
 
-@pytest.mark.parametrize("benchmark", ["MT1", "ML1"])
-def test_a_copied_bare_sawyer_member_runs_the_same_task_by_itself(benchmark):
-    made = make_benchmark(benchmark, env_name="push-v3", num_goals=2)
-    env = made.train_classes["push-v3"](camera_name="corner2")
-    env.set_task(made.train_tasks[1])
+@pytest.mark.parametrize("benchmark_name", ["MT1", "ML1"])
+def test_a_copied_bare_sawyer_member_runs_the_same_task_by_itself(benchmark_name):
+    benchmark = make_benchmark(benchmark_name, env_name="push-v3", num_goals=2)
+    env = benchmark.train_classes["push-v3"](camera_name="corner2")
+    env.set_task(benchmark.train_tasks[1])
     env.max_path_length = 50
     sampler = mt.EnvPoolSampler([env], seed=0)
     sampler.grow_pool(2)
     [copied] = [member for update in sampler.sample(2) if (member := update()) is not env]
     for name in ("action_space", "observation_space", "camera_name", "max_path_length"):
         assert getattr(copied, name) == getattr(env, name)
-    first = episode(copied)
-    assert first[0][0][-3:].any() == (benchmark == "MT1")  # goals are hidden in ML1
-    copied.set_task(made.train_tasks[0])
+    first = run_episode(copied)
+    assert first[0][0][-3:].any() == (benchmark_name == "MT1")  # goals are hidden in ML1
+    copied.set_task(benchmark.train_tasks[0])
     copied.reset()
-    assert equal(episode(env), first)
+    assert equal(run_episode(env), first)
     with pytest.raises(TypeError, match="wrap a MetaWorldSetTaskEnv, which copies"):
         mt.EnvPoolSampler([TimeLimit(env, 10)]).grow_pool(2)
 
@@ -200,11 +200,11 @@ def test_the_check_of_a_seed_changes_no_global_random_state_and_no_draw():
     np.random.seed(5)
     expected = np.random.uniform(0, 2, 2).tolist()
     np.random.seed(5)
-    before = random.getstate()
+    random_state = random.getstate()
     with pytest.warns(UserWarning, match="draws other tasks after the same seed"):
         updates = mt.SetTaskSampler(OldEnv, seed=3).sample(2)
     assert [update.task["velocity"] for update in updates] == expected
-    assert random.getstate() == before
+    assert random.getstate() == random_state
 
 
 @pytest.mark.parametrize("kwargs", [{"seed": 3}, {"seed": 3, "env": SeededEnv()}])

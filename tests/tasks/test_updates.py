@@ -118,14 +118,14 @@ def test_a_set_task_update_warns_of_another_environment_and_closes_it(make):
 
 
 @pytest.mark.parametrize(
-    ("env_type", "other"),
+    ("env_type", "other_type"),
     [(TABLES, OTHER_TABLES), (CONFIGURED, partial(TableEnv, Config(np.array([1.0, 3.0]))))],
     ids=["arrays", "object"],
 )
-def test_an_environment_that_was_made_with_other_arrays_is_replaced(env_type, other):
+def test_an_environment_that_was_made_with_other_arrays_is_replaced(env_type, other_type):
     old = mt.SetTaskUpdate(env_type, TASK)()
     with pytest.warns(UserWarning, match="expected an environment of .*TableEnv"):
-        env = mt.SetTaskUpdate(other, TASK)(old)
+        env = mt.SetTaskUpdate(other_type, TASK)(old)
     assert (old.closed, env.get_task()) == (True, TASK)
 
 
@@ -152,12 +152,12 @@ def test_a_task_of_another_class_is_wrapped_anew(inside_another):
 
 
 def test_an_existing_env_update_returns_its_environment_and_leaves_the_old_one_open():
-    own, old = CountingEnv(first=40), CountingEnv()
-    update = mt.ExistingEnvUpdate(own)
-    assert update() is update(old) is update(own) is own
-    assert (old.closed, own.closed) == (False, False)
+    env, old_env = CountingEnv(first=40), CountingEnv()
+    update = mt.ExistingEnvUpdate(env)
+    assert update() is update(old_env) is update(env) is env
+    assert (old_env.closed, env.closed) == (False, False)
     copied = copy.deepcopy(update)()
-    assert (copied is own, copied.first) == (False, 40)
+    assert (copied is env, copied.first) == (False, 40)
 
 
 @pytest.mark.parametrize(

@@ -66,50 +66,66 @@ class WalkEnv(gymnasium.Env):
         return np.array([self.place, self.goal])
 
 
-def broken(base=WalkEnv, **methods):
-    """A ``base`` with other methods or attributes."""
+def subclass(base=WalkEnv, **methods):
+    """A subclass with other methods or attributes."""
     return type("Broken", (base,), methods)
 
 
-def steps(change, base=WalkEnv):
-    """One whose steps return ``change(env, obs, reward, terminated, truncated, info)``."""
-    return broken(base, step=lambda s, action: change(s, *base.step(s, action)))
+def change_steps(change, base=WalkEnv):
+    """A subclass whose steps return ``change(env, obs, reward, terminated, truncated, info)``."""
+    return subclass(base, step=lambda s, action: change(s, *base.step(s, action)))
 
 
-def resets(change, base=WalkEnv):
-    """One whose resets return ``change(env, obs, info)``."""
-    return broken(base, reset=lambda s, **kwargs: change(s, *base.reset(s, **kwargs)))
+def change_resets(change, base=WalkEnv):
+    """A subclass whose resets return ``change(env, obs, info)``."""
+    return subclass(base, reset=lambda s, **kwargs: change(s, *base.reset(s, **kwargs)))
 
 
-def seeds(change, base=WalkEnv):
-    """One that is seeded with ``change(env, seed)``."""
-    return broken(
+def change_seeds(change, base=WalkEnv):
+    """A subclass that is seeded with ``change(env, seed)``."""
+    return subclass(
         base, reset=lambda s, *, seed=None, options=None: base.reset(s, seed=change(s, seed))
     )
 
 
-def before(do, base=WalkEnv):
-    """One that does ``do(env, options)`` before a reset."""
+def run_before_reset(function, base=WalkEnv):
+    """A subclass that calls ``function(env, options)`` before a reset."""
 
     def reset(self, *, seed=None, options=None):
-        do(self, options)
+        function(self, options)
         return base.reset(self, seed=seed)
 
-    return broken(base, reset=reset)
+    return subclass(base, reset=reset)
 
 
-def count(env):
+def count_calls(env):
     """How often it was called for this environment."""
     env.counted = getattr(env, "counted", 0) + 1
     return env.counted
 
 
-def made(do, base=WalkEnv):
-    """One that does ``do(env)`` when it is made."""
-    return broken(base, __init__=lambda s, *given: (base.__init__(s, *given), do(s))[0])
+def run_after_init(function, base=WalkEnv):
+    """A subclass that calls ``function(env)`` when it is made."""
+
+    def init(self, *args):
+        base.__init__(self, *args)
+        function(self)
+
+    return subclass(base, __init__=init)
 
 
-NumpyFlagEnv = steps(lambda s, o, r, terminated, *rest: (o, r, np.bool_(terminated), *rest))
+def change_rewards(change):
+    """A subclass whose steps return ``change(env, reward)`` as the reward."""
+
+    def change_reward(env, obs, reward, terminated, truncated, info):
+        return obs, change(env, reward), terminated, truncated, info
+
+    return change_steps(change_reward)
+
+
+NumpyFlagEnv = change_steps(
+    lambda s, o, r, terminated, cut, i: (o, r, np.bool_(terminated), cut, i)
+)
 
 
 class ReusedBufferEnv(WalkEnv):
@@ -118,10 +134,12 @@ class ReusedBufferEnv(WalkEnv):
     buffers = 1
 
     def see(self):
-        kept = self.__dict__.setdefault("kept", [np.zeros(2) for _ in range(self.buffers)])
-        kept.append(kept.pop(0))
-        kept[-1][:] = self.place, self.goal
-        return kept[-1]
+        if "arrays" not in vars(self):
+            self.arrays = [np.zeros(2) for _ in range(self.buffers)]
+        array = self.arrays.pop(0)
+        array[:] = self.place, self.goal
+        self.arrays.append(array)
+        return array
 
 
 class BlindingEnv(WalkEnv):
@@ -153,8 +171,8 @@ def last_seed(self, seed):
     return self.seed
 
 
-def reset_at_end(self, obs, reward, terminated, *rest):
-    return self.reset()[0] if terminated else obs, reward, terminated, *rest
+def reset_at_end(self, obs, reward, terminated, truncated, info):
+    return self.reset()[0] if terminated else obs, reward, terminated, truncated, info
 
 
 def begin_anew(self, obs, reward, terminated, truncated, info):
@@ -201,13 +219,15 @@ class LongEnv(WalkEnv):
         return obs, reward, self.t == 60, False, info
 
 
-def late(change):
-    """One whose steps from the 15th of an episode on are changed."""
-    return steps(lambda s, *returned: change(s, *returned) if s.t >= 15 else returned, LongEnv)
+def change_late_steps(change):
+    """A subclass whose steps from the 15th of an episode on are changed."""
+    return change_steps(
+        lambda s, *returned: change(s, *returned) if s.t >= 15 else returned, LongEnv
+    )
 
 
-def worker_only(self, obs, *rest):
-    return obs + (parent_process() is not None), *rest
+def change_in_workers(self, obs, reward, terminated, truncated, info):
+    return obs + (parent_process() is not None), reward, terminated, truncated, info
 
 
 class HiddenStateEnv(WalkEnv):
@@ -271,6 +291,20 @@ class PickledEnv(WalkEnv):
         return self.scale * super().draw_goal()
 
 
+class LostInCopiesEnv(WalkEnv):
+    """Has a scale of its goal that its copies lack."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = 1.0
+
+    def __getstate__(self):
+        return {name: value for name, value in vars(self).items() if name != "scale"}
+
+    def draw_goal(self):
+        return self.scale * super().draw_goal()
+
+
 class FixedEnv(WalkEnv):
     """Always begins at the same place; no fault."""
 
@@ -300,6 +334,14 @@ class SlipperyEnv(FixedEnv):
 
     def step(self, action):
         return super().step(action if self.np_random.random() < 0.98 else 1 - action)
+
+
+class WindyEnv(WalkEnv):
+    """Is blown to the side in each step; no fault."""
+
+    def step(self, action):
+        self.place += float(self.np_random.uniform(-0.1, 0.1))
+        return super().step(action)
 
 
 class CoinEnv(WalkEnv):
@@ -460,9 +502,9 @@ class RewardLagEnv(WalkEnv):
         return super().reset(seed=seed)
 
     def step(self, action):
-        obs, reward, *rest = super().step(action)
+        obs, reward, terminated, truncated, info = super().step(action)
         last, self.last = self.last, int(action)
-        return obs, reward + last, *rest
+        return obs, reward + last, terminated, truncated, info
 
 
 class SkippingResetEnv(WalkEnv):
@@ -618,10 +660,10 @@ class GoalArrayEnv(WalkEnv):
         return [{"goal": self.np_random.uniform(-1, 1, 1)} for _ in range(n)]
 
     def set_task(self, task):
-        self.goal_of_task, self.said = task["goal"].copy(), float(task["goal"][0])
+        self.goal_of_task, self.returned_goal = task["goal"].copy(), float(task["goal"][0])
 
     def get_task(self):
-        return {"goal": np.array([getattr(self, "said", 0.0)])}
+        return {"goal": np.array([getattr(self, "returned_goal", 0.0)])}
 
     def draw_goal(self):
         return float(self.goal_of_task[0])
@@ -632,16 +674,16 @@ class CopiedOnFirstTaskEnv(GoalArrayEnv):
 
     def __deepcopy__(self, memo):
         env = type(self)()
-        env.said = getattr(self, "said", 0.0)
+        env.returned_goal = getattr(self, "returned_goal", 0.0)
         return env
 
     def __reduce__(self):
-        return rebuild_on_first_task, (type(self), getattr(self, "said", 0.0))
+        return rebuild_on_first_task, (type(self), getattr(self, "returned_goal", 0.0))
 
 
-def rebuild_on_first_task(cls, said):
+def rebuild_on_first_task(cls, returned_goal):
     env = cls()
-    env.said = said
+    env.returned_goal = returned_goal
     return env
 
 
@@ -664,7 +706,7 @@ def with_lock(lock):
     return WalkEnv()
 
 
-def raise_(error):
+def raise_error(error):
     raise error
 
 
@@ -672,9 +714,9 @@ def start_thread(self):
     threading.Thread(target=time.sleep, args=(30,), name="left", daemon=True).start()
 
 
-def leave_the_end(self, obs, reward, terminated, *rest):
+def leave_the_end(self, obs, reward, terminated, truncated, info):
     self.ended = terminated
-    return obs, reward, terminated, *rest
+    return obs, reward, terminated, truncated, info
 
 
 def begin_beside(self, obs, info):
@@ -694,75 +736,117 @@ def take_away(self, obs, reward, terminated, truncated, info):
 
 
 ENVS = {
-    "outside": (broken(space=Box(-2, 2, (2,), np.float64)), "spaces", "number in [-2.0, 2.0]"),
+    "outside": (subclass(space=Box(-2, 2, (2,), np.float64)), "spaces", "number in [-2.0, 2.0]"),
     "tuple": (
-        broken(space=Tuple((Discrete(2), WalkEnv.space)), see=lambda s: (0, np.zeros(2, "f4"))),
+        subclass(space=Tuple((Discrete(2), WalkEnv.space)), see=lambda s: (0, np.zeros(2, "f4"))),
         "spaces",
         "observation[1]: expected a member of float64[2], got float32[2]",
     ),
     "space replaced": (
-        before(lambda s, _: setattr(s, "observation_space", Box(-99, 99, (2,), np.float64))),
+        run_before_reset(
+            lambda s, _: setattr(s, "observation_space", Box(-99, 99, (2,), np.float64))
+        ),
         "spaces",
         "a reset or step replaces a space",
     ),
     "actions replaced": (
-        before(lambda s, _: setattr(s, "action_space", Discrete(2, start=0 if s.t else 1))),
+        run_before_reset(
+            lambda s, _: setattr(s, "action_space", Discrete(2, start=0 if s.t else 1))
+        ),
         "spaces",
         "action_space: expected Discrete(2), got Discrete(2, start=1)",
     ),
-    "many rewards": (steps(lambda s, o, r, *rest: (o, np.array([r, 1.0]), *rest)), "types"),
-    "NaN reward": (steps(lambda s, o, r, *rest: (o, float("nan"), *rest)), "types"),
+    "many rewards": (change_rewards(lambda s, r: np.array([r, 1.0])), "types"),
+    "NaN reward": (change_rewards(lambda s, r: float("nan")), "types"),
     "NumPy's flags": (NumpyFlagEnv, "types", "terminated: expected a bool of Python"),
     "RandomState": (RandomStateEnv, "types", "Gymnasium promises a numpy.random.Generator"),
-    "final_obs": (steps(lambda s, *r: (*r[:4], {"final_obs": 1})), "infos", "a batch of infos has"),
-    "number as key": (steps(lambda s, *r: (*r[:4], {3: 1})), "infos", "must be strings"),
-    "no last success": (steps(take_away), "infos", "info['success']: expected a value, got no"),
-    "key in turn": (steps(lambda s, *r: (*r[:4], {"odd": 1} if s.t % 2 else {})), "infos"),
+    "final_obs": (
+        change_steps(lambda s, *r: (*r[:4], {"final_obs": 1})),
+        "infos",
+        "a batch of infos has",
+    ),
+    "number as key": (change_steps(lambda s, *r: (*r[:4], {3: 1})), "infos", "must be strings"),
+    "no last success": (
+        change_steps(take_away),
+        "infos",
+        "info['success']: expected a value, got no",
+    ),
+    "key in turn": (change_steps(lambda s, *r: (*r[:4], {"odd": 1} if s.t % 2 else {})), "infos"),
     "one buffer": (ReusedBufferEnv, "new arrays, autoreset", "is reused"),
-    "two buffers": (broken(ReusedBufferEnv, buffers=2), "new arrays", "is reused"),
-    "one info": (resets(same_info, steps(same_info)), "new arrays", "info['place']: expected"),
+    "two buffers": (subclass(ReusedBufferEnv, buffers=2), "new arrays", "is reused"),
+    "one info": (
+        change_resets(same_info, change_steps(same_info)),
+        "new arrays",
+        "info['place']: expected",
+    ),
     "wrong statistics": (lambda: WrongStatistics(RecordEpisodeStatistics(WalkEnv())), "statistics"),
-    "unseeded": (broken(draw_goal=lambda s: float(RNG.uniform(-1, 1))), "seed repeats"),
+    "unseeded": (subclass(draw_goal=lambda s: float(RNG.uniform(-1, 1))), "seed repeats"),
     "#1681": (BlindingEnv, "new arrays, seed repeats", "is reused"),
     "left over": (
-        resets(lambda s, o, i: (o + 0.01 * count(s), i)),
+        change_resets(lambda s, o, i: (o + 0.01 * count_calls(s), i)),
         "seed repeats",
         "after other epi",
     ),
-    "left at the end": (resets(begin_beside, steps(leave_the_end)), "seed repeats"),
-    "minus zero": (resets(minus_zero), "seed repeats", "observation[0]: expected 0.0, got -0.0"),
-    "repeated seed": (seeds(last_seed), "other seeds", "19 resets without a seed lead to the same"),
-    "default seed": (seeds(lambda s, seed: 7 if seed is None else seed), "other seeds", "19 re"),
-    "constant": (seeds(lambda s, seed: 7), "other seeds", "same 20 episodes, although"),
-    "constant if any": (seeds(lambda s, seed: None if seed is None else 7), "other seeds"),
-    "constant in steps": (seeds(lambda s, seed: 7, SlipperyEnv), "other seeds"),
-    "seed // 10": (seeds(lambda s, seed: None if seed is None else seed // 10), "other seeds"),
-    "seed % 2": (seeds(lambda s, seed: None if seed is None else seed % 2), "other seeds"),
-    "seed % 100": (seeds(lambda s, seed: None if seed is None else seed % 100), "other seeds"),
+    "left at the end": (change_resets(begin_beside, change_steps(leave_the_end)), "seed repeats"),
+    "minus zero": (
+        change_resets(minus_zero),
+        "seed repeats",
+        "observation[0]: expected 0.0, got -0.0",
+    ),
+    "repeated seed": (
+        change_seeds(last_seed),
+        "other seeds",
+        "19 resets without a seed lead to the same",
+    ),
+    "default seed": (
+        change_seeds(lambda s, seed: 7 if seed is None else seed),
+        "other seeds",
+        "19 re",
+    ),
+    "constant": (change_seeds(lambda s, seed: 7), "other seeds", "same 20 episodes, although"),
+    "constant if any": (change_seeds(lambda s, seed: None if seed is None else 7), "other seeds"),
+    "constant in steps": (change_seeds(lambda s, seed: 7, SlipperyEnv), "other seeds"),
+    "seed // 10": (
+        change_seeds(lambda s, seed: None if seed is None else seed // 10),
+        "other seeds",
+    ),
+    "seed % 2": (change_seeds(lambda s, seed: None if seed is None else seed % 2), "other seeds"),
+    "seed % 100": (
+        change_seeds(lambda s, seed: None if seed is None else seed % 100),
+        "other seeds",
+    ),
     "own constant": (OwnConstantEnv, "other seeds", "makes the same of both"),
-    "own random": (broken(OwnConstantEnv, generator=lambda s: random.Random(7)), "other seeds"),
+    "own random": (subclass(OwnConstantEnv, generator=lambda s: random.Random(7)), "other seeds"),
     "unseen constant": (UnseenConstantEnv, "other seeds", "makes the same of both"),
     "np.random": (
-        broken(draw_goal=lambda s: float(np.random.uniform(-1, 1))),
+        subclass(draw_goal=lambda s: float(np.random.uniform(-1, 1))),
         "seed repeats, global random",
         "two runs",
     ),
     "reads np.random": (
-        broken(draw_goal=lambda s: float(np.random.get_state()[1][0] % 7)),
+        subclass(draw_goal=lambda s: float(np.random.get_state()[1][0] % 7)),
         "global random",
         "depends on the global",
     ),
-    "random": (steps(lambda s, *r: (random.random(), r)[1]), "global random", "draws from the"),
-    "np.seterr": (before(lambda s, _: np.seterr(divide="ignore")), "global settings"),
-    "np.seterr at first": (made(lambda s: np.seterr(all="raise")), "global settings", "'raise'"),
-    "os.chdir": (made(lambda s: os.chdir("/")), "global settings", "os.chdir()"),
+    "random": (
+        change_steps(lambda s, *r: (random.random(), r)[1]),
+        "global random",
+        "draws from the",
+    ),
+    "np.seterr": (run_before_reset(lambda s, _: np.seterr(divide="ignore")), "global settings"),
+    "np.seterr at first": (
+        run_after_init(lambda s: np.seterr(all="raise")),
+        "global settings",
+        "'raise'",
+    ),
+    "os.chdir": (run_after_init(lambda s: os.chdir("/")), "global settings", "os.chdir()"),
     "clips actions": (
-        broken(PushEnv, step=lambda s, a: PushEnv.step(s, np.clip(a, -0.1, 0.1, out=a))),
+        subclass(PushEnv, step=lambda s, a: PushEnv.step(s, np.clip(a, -0.1, 0.1, out=a))),
         "actions",
         "changes the action",
     ),
     "pops actions": (
-        broken(
+        subclass(
             PushEnv,
             actions=Dict({"a": PushEnv.actions}),
             step=lambda s, a: PushEnv.step(s, a.pop("a")),
@@ -770,54 +854,89 @@ ENVS = {
         "actions",
         "action['a']",
     ),
-    "keeps actions": (broken(LateEnv, keep=lambda s, a: a), "actions", "keeps the array"),
-    "sets an option": (before(lambda s, o: o is not None and o.setdefault("level", 1)), "options"),
-    "pops an option": (before(lambda s, o: o and o.pop("level", None)), "options"),
-    "render moves": (broken(DrawnEnv, draw=lambda s: s.step(0)), "render", "render() changes the"),
+    "keeps actions": (subclass(LateEnv, keep=lambda s, a: a), "actions", "keeps the array"),
+    "sets an option": (
+        run_before_reset(lambda s, o: o is not None and o.setdefault("level", 1)),
+        "options",
+    ),
+    "pops an option": (run_before_reset(lambda s, o: o and o.pop("level", None)), "options"),
+    "render moves": (
+        subclass(DrawnEnv, draw=lambda s: s.step(0)),
+        "render",
+        "render() changes the",
+    ),
     "render draws": (
-        broken(DrawnEnv, draw=lambda s: s.np_random.integers(256, size=(2, 2, 3))),
+        subclass(DrawnEnv, draw=lambda s: s.np_random.integers(256, size=(2, 2, 3))),
         "render",
         "render() draws random numbers",
     ),
-    "resets itself": (steps(reset_at_end), "resets itself", "calls reset() itself"),
-    "resets itself unseen": (steps(begin_anew), "resets itself", "first observation of the next"),
+    "resets itself": (change_steps(reset_at_end), "resets itself", "calls reset() itself"),
+    "resets itself unseen": (
+        change_steps(begin_anew),
+        "resets itself",
+        "first observation of the next",
+    ),
     "counted": (CountedEnv, "autoreset", "in a vector environment, in mode NextStep"),
     "one place": (SharedPlaceEnv, "pickling, autoreset", "pickle shares state"),
-    "late in workers": (late(worker_only), "workers", "2 workers and SyncVectorEnv differ"),
+    "late in workers": (
+        change_late_steps(change_in_workers),
+        "workers",
+        "2 workers and SyncVectorEnv differ",
+    ),
     "no pickle": (partial(with_lock, threading.Lock()), "pickling", "does not pickle"),
     "pickled": (PickledEnv, "pickling", "a copy made by pickle runs differently"),
-    "deepcopy is itself": (broken(__deepcopy__=lambda s, memo: s), "pickling", "a copy made by"),
+    "lost in copies": (
+        LostInCopiesEnv,
+        "pickling",
+        "a copy made by pickle does not run: AttributeError: ",
+    ),
+    "deepcopy is itself": (subclass(__deepcopy__=lambda s, memo: s), "pickling", "a copy made by"),
     "hidden state": (HiddenStateEnv, "killed worker", "a lost worker cannot be replaced"),
-    "thread": (made(start_thread), "close", "threads are still running after close(): left"),
+    "thread": (
+        run_after_init(start_thread),
+        "close",
+        "threads are still running after close(): left",
+    ),
     "process": (
-        made(lambda s: setattr(s, "child", subprocess.Popen(["sleep", "30"]))),
+        run_after_init(lambda s: setattr(s, "child", subprocess.Popen(["sleep", "30"]))),
         "close",
         "processes are still running after close",
     ),
-    "closes once": (broken(close=lambda s: vars(s).pop("t")), "close", "second close() raises Ke"),
-    "__del__": (broken(__del__=lambda s: raise_(OSError("gone"))), "close", "is deleted raises"),
-    "rolled one-hot": (broken(TaskIdEnv, observed=lambda s: (s.task + 1) % 3), "task observation"),
+    "closes once": (
+        subclass(close=lambda s: vars(s).pop("t")),
+        "close",
+        "second close() raises Ke",
+    ),
+    "__del__": (
+        subclass(__del__=lambda s: raise_error(OSError("gone"))),
+        "close",
+        "is deleted raises",
+    ),
+    "rolled one-hot": (
+        subclass(TaskIdEnv, observed=lambda s: (s.task + 1) % 3),
+        "task observation",
+    ),
     "last one-hot": (
-        broken(TaskIdEnv, observed=lambda s: s.task if s.t else s.last),
+        subclass(TaskIdEnv, observed=lambda s: s.task if s.t else s.last),
         "seed repeats",
         "observation[2]",
     ),
     "last one-hot, seeded": (
-        seeds(
+        change_seeds(
             lambda s, seed: seed if seed is None else vars(s).update(task=0) or seed, LastTaskEnv
         ),
         "task observation",
         "observation: expected the one-hot of",
     ),
     "wrong task_obs": (
-        broken(DiscreteTaskEnv, observed=lambda s: 2 - s.task),
+        subclass(DiscreteTaskEnv, observed=lambda s: 2 - s.task),
         "task observation",
         "observation['task_obs']: expected",
     ),
     # Late, rare, or only for another caller.
     "lagging": (LaggingEnv, "seed repeats", "after other episodes"),
     "lagging choice": (
-        broken(
+        subclass(
             step=lambda s, a: WalkEnv.step(s, (vars(s).get("last", 1), vars(s).update(last=a))[0])
         ),
         "seed repeats",
@@ -825,25 +944,28 @@ ENVS = {
     ),
     "lagging reward": (RewardLagEnv, "new episodes", "of the last episode, such as its last act"),
     "skips a reset": (SkippingResetEnv, "seed repeats", "after another reset, reset(seed=0)"),
-    "seed 0 is none": (seeds(lambda s, seed: seed or None), "seed repeats"),
+    "seed 0 is none": (change_seeds(lambda s, seed: seed or None), "seed repeats"),
     "seed % 2**31": (
-        seeds(lambda s, seed: seed and seed % 2**31),
+        change_seeds(lambda s, seed: seed and seed % 2**31),
         "other seeds",
         "seed=2147483648",
     ),
-    "seed % (2**31 - 1)": (seeds(lambda s, seed: seed and seed % (2**31 - 1)), "other seeds"),
+    "seed % (2**31 - 1)": (
+        change_seeds(lambda s, seed: seed and seed % (2**31 - 1)),
+        "other seeds",
+    ),
     "seed % 2**32": (
-        seeds(lambda s, seed: seed and seed % 2**32),
+        change_seeds(lambda s, seed: seed and seed % 2**32),
         "other seeds",
         "seed=4294967296",
     ),
     "float32 seed": (
-        seeds(lambda s, seed: seed if seed is None else int(np.float32(seed))),
+        change_seeds(lambda s, seed: seed if seed is None else int(np.float32(seed))),
         "other seeds",
         "reset(seed=33554432) and reset(seed=33554433) lead to the same",
     ),
     "float64 seed": (
-        seeds(lambda s, seed: seed if seed is None else int(float(seed))),
+        change_seeds(lambda s, seed: seed if seed is None else int(float(seed))),
         "other seeds",
         "makes the same of both",
     ),
@@ -859,64 +981,71 @@ ENVS = {
         "takes its own random numbers from a space",
     ),
     "seeds its space": (
-        before(lambda s, _: s.action_space.seed(0)),
+        run_before_reset(lambda s, _: s.action_space.seed(0)),
         "sampling",
         "random actions that the caller samples from it are the same in every episode",
     ),
     "ints only": (
-        broken(step=lambda s, a: WalkEnv.step(s, a if isinstance(a, int) else 0)),
+        subclass(step=lambda s, a: WalkEnv.step(s, a if isinstance(a, int) else 0)),
         "actions",
         "actions of type int, as of Python, have another effect than NumPy's int64",
     ),
     "keys in turn": (
-        broken(DictEnv, keys=lambda s: ["goal", "place"][:: 1 - 2 * (s.t % 2)]),
+        subclass(DictEnv, keys=lambda s: ["goal", "place"][:: 1 - 2 * (s.t % 2)]),
         "spaces",
         "the keys of observation: expected ['goal', 'place'], got ['place', 'goal']",
     ),
     "keys of a new one": (KeysOfANewEnv, "seed repeats", "the keys of observation: expected ["),
     "float32 rewards": (
-        steps(lambda s, o, r, *rest: (o, np.float32(r) if s.t % 2 else np.float64(r), *rest)),
+        change_rewards(lambda s, r: np.float32(r) if s.t % 2 else np.float64(r)),
         "types",
         "step 1, reward: expected dtype float32, got dtype float64",
     ),
     "a rounded reward": (
-        steps(lambda s, o, r, *rest: (o, np.float32(r) if s.t % 2 else 0.1, *rest)),
+        change_rewards(lambda s, r: np.float32(r) if s.t % 2 else 0.1),
         "types",
         "reward: expected dtype float32, got ",
     ),
     "float32 at odd steps": (
-        steps(lambda s, o, r, *rest: (o, np.float32(s.t) if s.t % 2 else float(s.t), *rest)),
+        change_rewards(lambda s, r: np.float32(s.t) if s.t % 2 else float(s.t)),
         "types",
         "step 1, reward: expected dtype float32, got a float of Python",
     ),
     "info of two types": (
-        steps(lambda s, *r: (*r[:4], {"far": 0 if s.t == 1 else 0.5})),
+        change_steps(lambda s, *r: (*r[:4], {"far": 0 if s.t == 1 else 0.5})),
         "infos",
         "in a batch beside an info of type int64, as another step has it, its value is lost: step",
     ),
-    "sys.setrecursionlimit": (made(lambda s: sys.setrecursionlimit(4000)), "global settings"),
-    "gc": (made(lambda s: gc.disable()), "global settings", "gc: expected 'enabled', got"),
+    "sys.setrecursionlimit": (
+        run_after_init(lambda s: sys.setrecursionlimit(4000)),
+        "global settings",
+    ),
+    "gc": (
+        run_after_init(lambda s: gc.disable()),
+        "global settings",
+        "gc: expected 'enabled', got",
+    ),
     "signal": (
-        made(lambda s: signal.signal(signal.SIGTERM, signal.SIG_IGN)),
+        run_after_init(lambda s: signal.signal(signal.SIGTERM, signal.SIG_IGN)),
         "global settings",
         "signal.signal(SIGTERM)",
     ),
     "one generator": (SharedGeneratorEnv, "pickling, autoreset", "shares state with the environm"),
     "closed together": (ClosedTogetherEnv, "close", "close() of an environment changes another"),
     "open file": (
-        made(lambda s: os.open(__file__, os.O_RDONLY)),
+        run_after_init(lambda s: os.open(__file__, os.O_RDONLY)),
         "close",
         "files are still open after close(): /",
     ),
     # Tasks.
     "global tasks": (GlobalTasksEnv, "tasks", "draws from the global np.random"),
     "tasks without a seed": (
-        broken(ScaledEnv, sample_tasks=lambda s, n: [{"scale": RNG.uniform()} for _ in range(n)]),
+        subclass(ScaledEnv, sample_tasks=lambda s, n: [{"scale": RNG.uniform()} for _ in range(n)]),
         "tasks",
         "reset(seed=0) must determine the tasks that it draws next",
     ),
     "tasks near its own": (
-        broken(
+        subclass(
             ScaledEnv,
             sample_tasks=lambda s, n: [
                 {"scale": s.scale + float(x)} for x in s.np_random.uniform(0, 1, n)
@@ -927,23 +1056,25 @@ ENVS = {
     ),
     "own tasks": (KeptTasksEnv, "tasks", "whatever the caller has done to tasks that were drawn"),
     "tasks of an instance": (
-        broken(
-            made(lambda s: setattr(s, "number", next(NUMBERS)), ScaledEnv),
+        subclass(
+            run_after_init(lambda s: setattr(s, "number", next(NUMBERS)), ScaledEnv),
             sample_tasks=lambda s, n: [{"scale": s.number + i / 10} for i in range(n)],
         ),
         "tasks",
         "must determine the tasks that a new environment draws next",
     ),
     "task by reference": (
-        broken(
+        subclass(
             GoalArrayEnv,
-            set_task=lambda s, t: vars(s).update(goal_of_task=t["goal"], said=float(t["goal"][0])),
+            set_task=lambda s, t: vars(s).update(
+                goal_of_task=t["goal"], returned_goal=float(t["goal"][0])
+            ),
         ),
         "tasks",
         "if the caller changes the task after set_task(), the environment's changes",
     ),
     "task by reference, read later": (
-        broken(
+        subclass(
             ScaledEnv,
             set_task=lambda s, t: setattr(s, "kept_task", t),
             draw_goal=lambda s: (
@@ -956,7 +1087,7 @@ ENVS = {
         "changes: the next episode raises KeyError: 'scale' (",
     ),
     "task an episode late": (
-        broken(
+        subclass(
             ScaledEnv,
             set_task=lambda s, t: setattr(s, "next", t["scale"]),
             draw_goal=lambda s: (
@@ -982,7 +1113,7 @@ ENVS = {
 # What differs from process to process; workers that are not forked differ too.
 HASHED = {
     "hash order": HashedEnv,
-    "hash()": broken(draw_goal=lambda s: hash("push") / 2**63),
+    "hash()": subclass(draw_goal=lambda s: hash("push") / 2**63),
 }
 
 
@@ -992,6 +1123,16 @@ HASHED = {
 def make_sync(num_envs=3, autoreset_mode=SAME, env=WalkEnv):
     """No fault."""
     return SyncVectorEnv([env] * num_envs, autoreset_mode=autoreset_mode)
+
+
+def make_three(num_envs=3):
+    """Makes three environments, however many are asked for."""
+    return make_sync()
+
+
+def make_same_step(autoreset_mode=SAME):
+    """Makes environments in one mode, whichever is asked for."""
+    return make_sync()
 
 
 class ElapsedEnv(WalkEnv):
@@ -1054,10 +1195,10 @@ def whole_flags(envs, returned, done):
     returned[3] = returned[3].astype(np.int8)
 
 
-def acting(change, **kwargs):
-    """One that steps with ``change(actions)``."""
-    wrapper = broken(VectorWrapper, step=lambda s, actions: s.env.step(change(actions)))
-    return same(wrapper, **kwargs)
+def change_vector_actions(change, **kwargs):
+    """A vector environment that steps with ``change(actions)``."""
+    wrapper = subclass(VectorWrapper, step=lambda s, actions: s.env.step(change(actions)))
+    return wrap_sync(wrapper, **kwargs)
 
 
 class Resets(VectorWrapper):
@@ -1071,9 +1212,9 @@ class Resets(VectorWrapper):
         return self.change(self, seed, options)
 
     def step(self, actions):
-        obs, *rest = self.env.step(actions)
-        self.last, self.ended = obs.copy(), bool(np.any(rest[1] | rest[2]))
-        return obs, *rest
+        obs, rewards, terminated, truncated, infos = self.env.step(actions)
+        self.last, self.ended = obs.copy(), bool(np.any(terminated | truncated))
+        return obs, rewards, terminated, truncated, infos
 
 
 def moving_reset(envs, seed, options):
@@ -1086,10 +1227,10 @@ def moving_reset(envs, seed, options):
 
 def taken_mask(envs, seed, options):
     """Takes the mask out of the caller's options, as in Gymnasium #1696."""
-    kept = dict(options or {})
+    options_before = dict(options or {})
     if options and "reset_mask" in options:
         options.pop("reset_mask")
-    return envs.env.reset(seed=seed, options=kept)
+    return envs.env.reset(seed=seed, options=options_before)
 
 
 def repeated_seed(envs, seed, options):
@@ -1133,6 +1274,23 @@ def changed_seeds(envs, seed, options):
     return returned
 
 
+def changed_seeds_of_mask(envs, seed, options):
+    """Changes the caller's list of seeds where a reset has a mask."""
+    returned = envs.env.reset(seed=seed, options=dict(options or {}))
+    if isinstance(seed, list) and options and "reset_mask" in options:
+        seed[0] = None
+    return returned
+
+
+def draw_after_seeded_mask(envs, seed, options):
+    """Draws from all generators after a reset with a mask and a seed, so that steps differ."""
+    returned = envs.env.reset(seed=seed, options=dict(options or {}))
+    if seed is not None and options and "reset_mask" in options:
+        for rng in envs.env.np_random:
+            rng.random()
+    return returned
+
+
 def late_after_mask(envs, seed, options):
     """Lets the step count of environments go on where a reset has a mask."""
     elapsed = [env.t for env in envs.env.envs]
@@ -1162,8 +1320,8 @@ class PaysAfterList(VectorWrapper):
         return self.env.reset(seed=seed, options=options)
 
     def step(self, actions):
-        obs, rewards, *rest = self.env.step(actions)
-        return obs, rewards + self.paid, *rest
+        obs, rewards, terminated, truncated, infos = self.env.step(actions)
+        return obs, rewards + self.paid, terminated, truncated, infos
 
 
 class LateMove(Resets):
@@ -1202,7 +1360,7 @@ class LaggingActions(VectorWrapper):
 
 
 def every_second_in_float32(envs, returned, done):
-    if count(envs) % 2:
+    if count_calls(envs) % 2:
         returned[1] = returned[1].astype(np.float32)
 
 
@@ -1272,7 +1430,7 @@ class BatchVectorEnv(VectorEnv):
         return self.place if self.buffer else self.place.copy()
 
 
-def same(wrapper=None, *arguments, env=WalkEnv, mode=SAME):
+def wrap_sync(wrapper=None, *arguments, env=WalkEnv, mode=SAME):
     """A vector environment in one mode with a fault, and no other mode to try."""
 
     def make():
@@ -1282,55 +1440,107 @@ def same(wrapper=None, *arguments, env=WalkEnv, mode=SAME):
     return make
 
 
-def seeded(change):
-    """One whose resets with a seed are given ``change(seed)``."""
-    return same(
+def change_vector_seeds(change):
+    """A vector environment whose resets with a seed are given ``change(seed)``."""
+    return wrap_sync(
         Resets,
         lambda s, seed, o: s.env.reset(seed=seed if seed is None else change(seed), options=o),
     )
 
 
-def changed(change, **kwargs):
-    return same(Changed, change, **kwargs)
+def change_vector_steps(change, **kwargs):
+    return wrap_sync(Changed, change, **kwargs)
 
 
 VECTORS = {
-    "#1132": (same(LostFinalVectorEnv), "as sync", "differ in mode SameStep at an episode's end,"),
-    "last again, NextStep": (changed(last_again_next_step, mode=NEXT), "seed repeats"),
-    "swapped rewards": (changed(lambda e, r, d: r.__setitem__(1, r[1][[1, 0, 2]])), "independence"),
+    "#1132": (
+        wrap_sync(LostFinalVectorEnv),
+        "as sync",
+        "differ in mode SameStep at an episode's end,",
+    ),
+    "last again, NextStep": (change_vector_steps(last_again_next_step, mode=NEXT), "seed repeats"),
+    "swapped rewards": (
+        change_vector_steps(lambda e, r, d: r.__setitem__(1, r[1][[1, 0, 2]])),
+        "independence",
+    ),
     "seeds reversed": (
-        seeded(lambda seed: seed if seed else [2, 1, 0]),
+        change_vector_seeds(lambda seed: seed if seed else [2, 1, 0]),
         "seeds of each",
         "with 0 + i",
     ),
     "thread": (
-        same(made(start_thread, VectorWrapper)),
+        wrap_sync(run_after_init(start_thread, VectorWrapper)),
         "close",
         "threads are still running after close",
     ),
-    "sets an option": (same(Resets, set_option), "options", "the caller's options ('level', 1)"),
-    "finals at once": (changed(swapped_finals, env=ElapsedEnv), "as sync", "differ in mode"),
-    "no final_info": (changed(lambda e, r, done: r[4].pop("final_info", None)), "as sync"),
-    "flags": (changed(swapped_flags), "as sync", "terminated"),
-    "all final": (changed(all_final), "mode", "if and only if an episode ended"),
-    "no mask": (changed(lambda e, r, d: r[4].pop("_goal", None)), "masks", "'goal', but no mask"),
-    "whole flags": (changed(whole_flags), "types", "has the wrong type"),
-    "list of infos": (same(DictInfoToList), "types", "info: expected a dict"),
-    "swapped actions": (acting(lambda a: a[[1, 0, 2]]), "independence", "reach the wrong env"),
-    "clipped actions": (acting(lambda a: np.clip(a, -0.1, 0.1, out=a), env=PushEnv), "actions"),
-    "masked reset": (same(Resets, moving_reset, mode=DISABLED), "as sync", "mode Disabled"),
-    "#1696": (same(Resets, taken_mask, mode=DISABLED), "partial reset", "out of the caller's"),
+    "sets an option": (
+        wrap_sync(Resets, set_option),
+        "options",
+        "the caller's options ('level', 1)",
+    ),
+    "finals at once": (
+        change_vector_steps(swapped_finals, env=ElapsedEnv),
+        "as sync",
+        "differ in mode",
+    ),
+    "no final_info": (
+        change_vector_steps(lambda e, r, done: r[4].pop("final_info", None)),
+        "as sync",
+    ),
+    "flags": (change_vector_steps(swapped_flags), "as sync", "terminated"),
+    "all final": (change_vector_steps(all_final), "mode", "if and only if an episode ended"),
+    "no mask": (
+        change_vector_steps(lambda e, r, d: r[4].pop("_goal", None)),
+        "masks",
+        "'goal', but no mask",
+    ),
+    "whole flags": (change_vector_steps(whole_flags), "types", "has the wrong type"),
+    "list of infos": (wrap_sync(DictInfoToList), "types", "info: expected a dict"),
+    "swapped actions": (
+        change_vector_actions(lambda a: a[[1, 0, 2]]),
+        "independence",
+        "reach the wrong env",
+    ),
+    "clipped actions": (
+        change_vector_actions(lambda a: np.clip(a, -0.1, 0.1, out=a), env=PushEnv),
+        "actions",
+    ),
+    "masked reset": (wrap_sync(Resets, moving_reset, mode=DISABLED), "as sync", "mode Disabled"),
+    "#1696": (wrap_sync(Resets, taken_mask, mode=DISABLED), "partial reset", "out of the caller's"),
     "constant seed": (
-        same(Resets, lambda s, seed, o: s.env.reset(seed=7, options=o)),
+        wrap_sync(Resets, lambda s, seed, o: s.env.reset(seed=7, options=o)),
         "other seeds",
     ),
-    "repeated seed": (same(Resets, repeated_seed), "other seeds", "19 resets without a seed"),
-    "seed // 10": (same(env=ENVS["seed // 10"][0]), "other seeds, seeds of each"),
-    "equal seeds": (seeded(lambda seed: [seed] * 3), "seeds of each", "environments 0 and 1 begi"),
-    "render": (same(broken(VectorWrapper, render=lambda s: s.env.np_random[0].random())), "render"),
-    "#1624": (same(SkippingStatistics), "statistics", "not the sums of its steps"),
-    "#1668": (same(SkippingStatistics, True), "statistics", "do not count every step once"),
+    "repeated seed": (wrap_sync(Resets, repeated_seed), "other seeds", "19 resets without a seed"),
+    "seed // 10": (wrap_sync(env=ENVS["seed // 10"][0]), "other seeds, seeds of each"),
+    "equal seeds": (
+        change_vector_seeds(lambda seed: [seed] * 3),
+        "seeds of each",
+        "environments 0 and 1 begi",
+    ),
+    "render": (
+        wrap_sync(subclass(VectorWrapper, render=lambda s: s.env.np_random[0].random())),
+        "render",
+    ),
+    "#1624": (wrap_sync(SkippingStatistics), "statistics", "not the sums of its steps"),
+    "#1668": (wrap_sync(SkippingStatistics, True), "statistics", "do not count every step once"),
     "batch size": (BatchVectorEnv, "batch size", "something else if there are 6 and not 3"),
+    "always three": (make_three, "batch size", "num_envs=6 makes 3 environments"),
+    "no mode": (
+        wrap_sync(subclass(VectorWrapper, metadata={})),
+        "mode",
+        "expected an AutoresetMode, got None",
+    ),
+    "always SameStep": (
+        make_same_step,
+        "mode",
+        "makes environments in mode SameStep when another is asked for",
+    ),
+    "a flag as mode": (
+        wrap_sync(subclass(VectorWrapper, metadata={"autoreset_mode": True})),
+        "mode",
+        "expected an AutoresetMode, got True",
+    ),
     "one start": (partial(BatchVectorEnv, shared=True), "seeds of each, batch size"),
     "buffer": (partial(BatchVectorEnv, buffer=True), "new arrays, batch size", "is reused"),
     "pays resets": (partial(BatchVectorEnv, pays=1.0), "mode, batch size", "in mode NextStep the"),
@@ -1340,59 +1550,73 @@ VECTORS = {
         "whose action is not used; another action leads to other results",
     ),
     "last reward": (
-        changed(lambda envs, r, done: r[1].__setitem__(done, 0.0)),
+        change_vector_steps(lambda envs, r, done: r[1].__setitem__(done, 0.0)),
         "as sync",
         "reward: expected",
     ),
     "last reward, NextStep": (
-        changed(lambda envs, r, done: r[1].__setitem__(done, 0.0), mode=NEXT),
+        change_vector_steps(lambda envs, r, done: r[1].__setitem__(done, 0.0), mode=NEXT),
         "as sync",
     ),
     "float32 rewards": (
-        changed(every_second_in_float32),
+        change_vector_steps(every_second_in_float32),
         "types, seed repeats",
         "step 1, reward: expected dtype float32, got dtype float64",
     ),
     "packed seeds": (
-        same(Resets, packed_seeds, mode=DISABLED),
+        wrap_sync(Resets, packed_seeds, mode=DISABLED),
         "partial reset",
         "gives environments other seeds than one of all: a reset of environments [1] with seed [",
     ),
     "counts on after a mask": (
-        same(Resets, late_after_mask, env=ElapsedEnv, mode=DISABLED),
+        wrap_sync(Resets, late_after_mask, env=ElapsedEnv, mode=DISABLED),
         "as sync",
         "after a reset of some environments, environment 0, step 2, info['elapsed']: expected 1",
     ),
     "moves after a mask": (
-        same(LateMove, lazy_mask, mode=DISABLED),
+        wrap_sync(LateMove, lazy_mask, mode=DISABLED),
         "as sync",
         "after a reset of some environments, environment 2, step 3, observation",
     ),
-    "masked without a seed": (same(Resets, unseeded_mask, mode=DISABLED), "partial reset"),
+    "masked without a seed": (wrap_sync(Resets, unseeded_mask, mode=DISABLED), "partial reset"),
     "clears the mask": (
-        same(Resets, cleared_mask, mode=DISABLED),
+        wrap_sync(Resets, cleared_mask, mode=DISABLED),
         "partial reset",
         "reset changes the caller's mask[0]: expected True, got False",
     ),
     "changes the seeds": (
-        same(Resets, changed_seeds),
+        wrap_sync(Resets, changed_seeds),
         "seeds of each",
         "changes the caller's seed",
     ),
+    "changes the seeds of a mask": (
+        wrap_sync(Resets, changed_seeds_of_mask, mode=DISABLED),
+        "partial reset",
+        "reset changes the caller's seeds[0]: expected int 1000, got NoneType None",
+    ),
+    "draws after a seeded mask": (
+        wrap_sync(Resets, draw_after_seeded_mask, env=WindyEnv, mode=DISABLED),
+        "partial reset",
+        "environment 1, a step later, observation[0]: expected ",
+    ),
     "pays after a list": (
-        same(PaysAfterList),
+        wrap_sync(PaysAfterList),
         "seeds of each",
         "after reset(seed=[0, 1, 2]), it returns something else than after the same seeds",
     ),
-    "keeps actions": (same(KeepingAsync), "actions", "step_async() keeps the array of actions"),
-    "lagging": (same(LaggingActions), "seed repeats", "some state is left"),
-    "seed % 2**31": (same(env=ENVS["seed % 2**31"][0]), "other seeds", "seed=2147483648"),
-    "two names": (same(env=TwoNamesEnv), "task observation", "two tasks have the same"),
+    "keeps actions": (
+        wrap_sync(KeepingAsync),
+        "actions",
+        "step_async() keeps the array of actions",
+    ),
+    "lagging": (wrap_sync(LaggingActions), "seed repeats", "some state is left"),
+    "seed % 2**31": (wrap_sync(env=ENVS["seed % 2**31"][0]), "other seeds", "seed=2147483648"),
+    "two names": (wrap_sync(env=TwoNamesEnv), "task observation", "two tasks have the same"),
 }
 
 # What looks like a fault and is none.
 RIGHT = [
-    *(WalkEnv, LongEnv, FixedEnv, UnseededFixedEnv, HomeEnv, SlipperyEnv, CoinEnv, PushEnv),
-    *(LateEnv, DrawnEnv, ElapsedEnv, TaskIdEnv, DiscreteTaskEnv, DictEnv, ScaledEnv),
+    *(WalkEnv, LongEnv, FixedEnv, UnseededFixedEnv, HomeEnv, SlipperyEnv, WindyEnv, CoinEnv),
+    *(PushEnv, LateEnv, DrawnEnv, ElapsedEnv, TaskIdEnv, DiscreteTaskEnv, DictEnv, ScaledEnv),
     GoalArrayEnv,
 ]

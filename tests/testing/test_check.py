@@ -33,27 +33,29 @@ FAST_INSIDE = ("counted", "late in workers", "process")
 FAST_VECTORS = ("#1132", "finals at once", "swapped actions", "masked reset", "keeps actions")
 
 
-def found(make, rows, says="", others=(), left_out=()):
-    """The report on a fault, whose first failed rows and words are as expected."""
-    rows = [row for row in rows.split(", ") if row not in left_out]
+def assert_fault_is_reported(make, rows, message="", other_rows=(), rows_left_out=()):
+    """Returns the report on a fault, whose first failed rows and first message are as expected."""
+    rows = [row for row in rows.split(", ") if row not in rows_left_out]
     report = check(make)
     assert [*report.failed][: len(rows)] == rows, str(report)
-    assert set(report.failed) <= {*rows, *others}, str(report)
-    assert says in report[rows[0]].message
+    assert set(report.failed) <= {*rows, *other_rows}, str(report)
+    assert message in report[rows[0]].message
     return report
 
 
 @pytest.mark.usefixtures("alone", "same_random_state")
 @pytest.mark.parametrize("fault", ALONE)
 def test_the_fault_of_an_environment_by_itself_is_found_and_named(fault):
-    found(*faults.ENVS[fault], others=["task observation"], left_out=MANY)
+    assert_fault_is_reported(
+        *faults.ENVS[fault], other_rows=["task observation"], rows_left_out=MANY
+    )
 
 
 @pytest.mark.usefixtures("among")
 @pytest.mark.parametrize("fault", INSIDE)
 @pytest.mark.slow_but(*FAST_INSIDE)
 def test_the_fault_of_an_environment_among_others_is_found_and_named(fault):
-    found(*faults.ENVS[fault], others=MANY)
+    assert_fault_is_reported(*faults.ENVS[fault], other_rows=MANY)
 
 
 @pytest.mark.parametrize("fault", faults.HASHED)
@@ -68,7 +70,7 @@ def test_results_that_differ_from_process_to_process_are_found(fault):
 @pytest.mark.parametrize("fault", faults.VECTORS)
 @pytest.mark.slow_but(*FAST_VECTORS)
 def test_the_fault_of_a_vector_environment_is_found_and_named(fault):
-    assert found(*faults.VECTORS[fault]).kind == "vector environment"
+    assert assert_fault_is_reported(*faults.VECTORS[fault]).kind == "vector environment"
 
 
 @pytest.mark.usefixtures("alone")
@@ -79,10 +81,10 @@ def test_an_environment_without_a_fault_passes_by_itself(env):
     assert report["other seeds"].outcome == report["pickling"].outcome == "passed"
 
 
-@pytest.mark.parametrize("given", [*faults.RIGHT, "CartPole-v1"])
+@pytest.mark.parametrize("env", [*faults.RIGHT, "CartPole-v1"])
 @pytest.mark.slow_but("TaskIdEnv")
-def test_an_environment_without_a_fault_passes_among_others(given):
-    report = check(given)
+def test_an_environment_without_a_fault_passes_among_others(env):
+    report = check(env)
     assert report.ok, str(report)
     assert report["workers"].outcome == report["killed worker"].outcome == "passed"
 
@@ -98,8 +100,8 @@ def test_a_vector_environment_without_a_fault_passes(env):
 
 class Scaled(gymnasium.vector.VectorWrapper):
     def step(self, actions):
-        obs, rewards, *rest = self.env.step(actions)
-        return 2 * obs, np.floor(rewards).astype(np.int32), *rest
+        obs, rewards, terminated, truncated, infos = self.env.step(actions)
+        return 2 * obs, np.floor(rewards).astype(np.int32), terminated, truncated, infos
 
 
 @pytest.mark.skipif(
@@ -108,9 +110,9 @@ class Scaled(gymnasium.vector.VectorWrapper):
 @pytest.mark.parametrize(
     "make",
     [
-        faults.same(Scaled),
-        faults.same(VectorStatistics),
-        faults.same(lambda envs: NormalizeReward(VectorStatistics(envs)), mode=NEXT),
+        faults.wrap_sync(Scaled),
+        faults.wrap_sync(VectorStatistics),
+        faults.wrap_sync(lambda envs: NormalizeReward(VectorStatistics(envs)), mode=NEXT),
     ],
 )
 @pytest.mark.slow_but("make2")
@@ -122,8 +124,8 @@ def test_what_wrappers_change_is_no_fault(make):
 
 @pytest.mark.usefixtures("alone")
 def test_what_cannot_be_drawn_here_is_no_fault_and_ends_nothing():
-    for draw in (lambda s: faults.raise_(RuntimeError("no display")), lambda s: os.abort()):
-        report = check(faults.broken(faults.DrawnEnv, draw=draw))
+    for draw in (lambda s: faults.raise_error(RuntimeError("no display")), lambda s: os.abort()):
+        report = check(faults.subclass(faults.DrawnEnv, draw=draw))
         assert report.ok
         assert report["render"].outcome == "skipped"
     assert check(faults.DrawnEnv)["render"].outcome == "passed"
@@ -131,7 +133,7 @@ def test_what_cannot_be_drawn_here_is_no_fault_and_ends_nothing():
 
 @pytest.mark.usefixtures("alone")
 def test_a_report_is_a_table_of_80_columns_in_which_faults_come_first():
-    report = check(faults.broken(step=lambda s, a: (s.see(), 0.0, np.False_, False, {})))
+    report = check(faults.subclass(step=lambda s, a: (s.see(), 0.0, np.False_, False, {})))
     assert str(report) == (
         "Broken (environment)\n"
         "FAILED   types             a value has the wrong type: step 0, terminated:\n"
@@ -149,18 +151,23 @@ def test_a_report_is_a_table_of_80_columns_in_which_faults_come_first():
 
 @pytest.mark.usefixtures("alone")
 def test_each_result_is_told_when_its_check_has_ended():
-    told, steps = [], []
+    results, steps = [], []
 
     class CountedSteps(faults.NumpyFlagEnv):
         def step(self, action):
             steps.append(action)
             return super().step(action)
 
-    report = check(CountedSteps, on_result=lambda result: told.append((result, len(steps))))
-    assert tuple(result for result, _ in told) == report.results
-    numbers = {result.name: number for result, number in told}
-    assert numbers["runs"] == numbers["types"] == 80  # which look at what was recorded
-    assert numbers["runs"] < numbers["spaces"] < numbers["new arrays"] < numbers["seed repeats"]
+    report = check(CountedSteps, on_result=lambda result: results.append((result, len(steps))))
+    assert tuple(result for result, _ in results) == report.results
+    step_counts = {result.name: step_count for result, step_count in results}
+    assert step_counts["runs"] == step_counts["types"] == 80  # which look at what was recorded
+    assert (
+        step_counts["runs"]
+        < step_counts["spaces"]
+        < step_counts["new arrays"]
+        < step_counts["seed repeats"]
+    )
 
 
 def test_a_row_is_wrapped_below_its_name_where_there_are_few_columns():
@@ -212,7 +219,7 @@ def no_loading():
 
 @pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize(
-    ("make", "row", "says"),
+    ("make", "row", "message"),
     [
         (
             no_loading,
@@ -221,27 +228,27 @@ def no_loading():
             "made by pickle (RecursionError: ",
         ),
         (
-            faults.broken(faults.GoalArrayEnv, sample_tasks=property()),
+            faults.subclass(faults.GoalArrayEnv, sample_tasks=property()),
             "tasks",
             "it has set_task() but no sample_tasks()",
         ),
         (
-            faults.broken(faults.GoalArrayEnv, set_task=property()),
+            faults.subclass(faults.GoalArrayEnv, set_task=property()),
             "tasks",
             "it has sample_tasks() but no set_task()",
         ),
         (
-            faults.before(lambda s, options: options is not None and options["level"]),
+            faults.run_before_reset(lambda s, options: options is not None and options["level"]),
             "options",
             "reset() needs an option: KeyError: 'level'",
         ),
     ],
 )
-def test_a_check_that_cannot_run_is_skipped_with_the_reason(make, row, says):
+def test_a_check_that_cannot_run_is_skipped_with_the_reason(make, row, message):
     report = check(make)
     assert report.ok, str(report)
     assert report[row].outcome == "skipped"
-    assert says in report[row].message
+    assert message in report[row].message
 
 
 def test_a_list_of_seeds_that_is_refused_is_named():
@@ -250,7 +257,7 @@ def test_a_list_of_seeds_that_is_refused_is_named():
             raise TypeError("one seed only")
         return envs.env.reset(seed=seed, options=dict(options or {}))
 
-    report = check(faults.same(faults.Resets, refuse, mode=faults.DISABLED))
+    report = check(faults.wrap_sync(faults.Resets, refuse, mode=faults.DISABLED))
     assert report.ok, str(report)
     for row in ("seeds of each", "partial reset"):
         assert report[row].outcome == "skipped"
@@ -284,8 +291,8 @@ def leave():
     sys.exit(3)
 
 
-def odd(name, do):
-    return faults.broken(**{name: lambda s, *args, **kwargs: do()})
+def make_env_that_calls(function, method):
+    return faults.subclass(**{method: lambda s, *args, **kwargs: function()})
 
 
 FILE = r"\(test_check.py, line \d+, in {}\)".format
@@ -293,21 +300,21 @@ FILE = r"\(test_check.py, line \d+, in {}\)".format
 
 @pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize(
-    ("make", "says"),
+    ("make", "message"),
     [
         (no_message, f"it cannot be made: AssertionError without a message {FILE('no_.*')}"),
         (leave, f"it cannot be made: SystemExit: 3 {FILE('leave')}"),
-        (odd("reset", leave), f"SystemExit: 3 {FILE('leave')}"),
-        (odd("close", no_message), "AssertionError without a message"),
-        (odd("reset", list), r"must return \(observation, info\), got \[\]"),
-        (odd("step", lambda: None), r"step 0 must return \(.*info\), got None"),
-        (faults.broken(actions=None), "must be a gymnasium.Space, got None"),
+        (make_env_that_calls(leave, "reset"), f"SystemExit: 3 {FILE('leave')}"),
+        (make_env_that_calls(no_message, "close"), "AssertionError without a message"),
+        (make_env_that_calls(list, "reset"), r"must return \(observation, info\), got \[\]"),
+        (make_env_that_calls(lambda: None, "step"), r"step 0 must return \(.*info\), got None"),
+        (faults.subclass(actions=None), "must be a gymnasium.Space, got None"),
     ],
 )
-def test_whatever_an_environment_raises_is_named_with_its_place(make, says):
+def test_whatever_an_environment_raises_is_named_with_its_place(make, message):
     report = check(make)
     assert [r.name for r in report.results] == ["runs"]
-    assert re.search(says, report["runs"].message)
+    assert re.search(message, report["runs"].message)
 
 
 def test_a_module_of_an_id_that_cannot_be_imported_is_named(tmp_path, monkeypatch):
@@ -351,6 +358,21 @@ def test_a_vector_environment_that_hangs_when_a_worker_is_killed_is_found(monkey
     assert "hangs" in report["killed"].message
 
 
+class LeavingWorkers(AsyncVectorEnv):
+    """Does not end its workers if any of them was killed."""
+
+    def close(self, **kwargs):
+        if all(process.is_alive() for process in self.processes):
+            super().close(**kwargs)
+
+
+@pytest.mark.usefixtures("forks")
+def test_a_vector_environment_that_leaves_workers_when_one_is_killed_is_found():
+    report = check(lambda: LeavingWorkers([WalkEnv] * 2))
+    assert report.failed == ("killed",), str(report)
+    assert report["killed"].message == "after a worker was killed, close() leaves processes"
+
+
 def test_with_a_main_guard_workers_start():
     assert can_start("spawn")
 
@@ -358,7 +380,7 @@ def test_with_a_main_guard_workers_start():
 def test_the_garbage_collector_is_put_back_as_it_was():
     gc.disable()
     try:
-        with rules.kept_globals():
+        with rules.restored_globals():
             gc.enable()
         assert not gc.isenabled()
     finally:

@@ -18,7 +18,7 @@ from mtwrappers.testing import (
     check_vector_env,
 )
 from tests.fakes import CountingEnv, CountingMTEnv, CountingSetTaskEnv, counting_makers, equal
-from tests.testing.faults import DISABLED, broken, count, raise_
+from tests.testing.faults import DISABLED, count_calls, raise_error, subclass
 from tests.vector.fakes import BoxCountingEnv
 
 
@@ -27,25 +27,20 @@ def pattern(message):
     return re.escape(message).replace(re.escape("..."), "(.|\n)*")
 
 
-def returns(base, **changes):
+def change_returns(base, **changes):
     """A ``base`` whose methods return ``change(env, *returned)``."""
 
-    def changed(name, change):
+    def make_method(name, change):
         def method(self, *args, **kwargs):
             returned = getattr(base, name)(self, *args, **kwargs)
             return change(self, *(returned if isinstance(returned, tuple) else (returned,)))
 
         return method
 
-    return broken(base, **{name: changed(name, change) for name, change in changes.items()})
+    return subclass(base, **{name: make_method(name, change) for name, change in changes.items()})
 
 
-def put(obs, entry, value):
-    obs["env_obs"][entry] = value
-    return obs
-
-
-def draw_np(*returned):
+def draw_from_global_random(*returned):
     np.random.uniform()
     return returned[1:]
 
@@ -53,7 +48,7 @@ def draw_np(*returned):
 # `MTEnv`.
 
 MT = CountingMTEnv
-mt, mt_returns = partial(broken, MT), partial(returns, MT)
+subclass_mt, change_mt_returns = partial(subclass, MT), partial(change_returns, MT)
 
 
 class GoalEnv(MT):
@@ -84,14 +79,42 @@ class GoalEnv(MT):
 class KeptEnv(GoalEnv):
     """Keeps its task by reference."""
 
-    kept = None
+    task_state = None
 
     def get_task_state(self):
-        return super().get_task_state() if self.kept is None else self.kept
+        return super().get_task_state() if self.task_state is None else self.task_state
 
     def set_task_state(self, task_state):
-        self.kept = task_state
+        self.task_state = task_state
         super().set_task_state(task_state)
+
+
+class ReturnedEnv(GoalEnv):
+    """Keeps a copy of its task, and returns that copy itself."""
+
+    task_state = None
+
+    def get_task_state(self):
+        return super().get_task_state() if self.task_state is None else self.task_state
+
+    def set_task_state(self, task_state):
+        super().set_task_state(task_state)
+        self.task_state = {"goal": task_state["goal"].copy()}
+
+
+def move_goal(task_state):
+    """Changes a task state of `GoalEnv` in place."""
+    task_state["goal"] += 1
+
+
+class MovedOptionEnv(GoalEnv):
+    """Changes the task state in the options of its resets, and not that of its setter."""
+
+    def reset(self, *, seed=None, options=None):
+        returned = super().reset(seed=seed, options=options)
+        if options and "task_state" in options:
+            move_goal(options["task_state"])
+        return returned
 
 
 class CopiedEnv(MT):
@@ -99,32 +122,32 @@ class CopiedEnv(MT):
 
     def __init__(self, task_state=0, goal=0):
         super().__init__()
-        self.said, self.goal = task_state, goal
+        self.returned_state, self.goal = task_state, goal
 
     def get_task_state(self):
-        return self.said
+        return self.returned_state
 
     def set_task_state(self, task_state):
         super().set_task_state(task_state)
-        self.said = task_state
+        self.returned_state = task_state
 
 
-def optioned(change):
-    """One that resets with ``change(options)``."""
-    return mt(
+def change_options(change):
+    """A `CountingMTEnv` that resets with ``change(options)``."""
+    return subclass_mt(
         reset=lambda s, *, seed=None, options=None: MT.reset(s, seed=seed, options=change(options))
     )
 
 
-def after_reset(change):
-    """One that does ``change(env, options)`` after a reset."""
+def run_after_reset(function):
+    """A `CountingMTEnv` that calls ``function(env, options)`` after a reset."""
 
     def reset(self, *, seed=None, options=None):
         returned = MT.reset(self, seed=seed, options=options)
-        change(self, options)
+        function(self, options)
         return returned
 
-    return mt(reset=reset)
+    return subclass_mt(reset=reset)
 
 
 def wrong_id(self, *returned):
@@ -136,7 +159,9 @@ def wrong_id(self, *returned):
 GOOD_MT = {
     "a subclass": MT,
     "tasks of arrays": GoalEnv,
-    "infos of steps": mt_returns(step=lambda s, *r: (*r[:4], {"goal": s.goal, "success": 0})),
+    "infos of steps": change_mt_returns(
+        step=lambda s, *r: (*r[:4], {"goal": s.goal, "success": 0})
+    ),
     "many": lambda: MultiEnvWrapper(counting_makers(3)),
     "one task": lambda: MultiEnvWrapper(counting_makers(1)),
     "a parameter": lambda: EnvToMTEnv(
@@ -146,111 +171,162 @@ GOOD_MT = {
 BROKEN_MT = {
     "no MTEnv": (CountingEnv, "expected an MTEnv, got CountingEnv"),
     "flat space": (
-        mt(__init__=lambda s: (MT.__init__(s), setattr(s, "observation_space", Box(0, 1)))[0]),
+        subclass_mt(
+            __init__=lambda s: (MT.__init__(s), setattr(s, "observation_space", Box(0, 1)))[0]
+        ),
         "must be a Dict of env_obs and task_obs, got Box(",
     ),
     "samples unseeded": (
-        mt(sample_task_state=lambda s: MT.sample_task_state(s) if s._task_seed else 1),
+        subclass_mt(sample_task_state=lambda s: MT.sample_task_state(s) if s._task_seed else 1),
         "must raise SeedNotSetError, raised nothing",
     ),
-    "seed returns nothing": (mt_returns(seed=lambda s, _: None), "seed(3) must return its seed"),
-    "seed forgets": (mt(seed=lambda s, seed=None: [seed]), "the environment seed is not set"),
+    "seed returns nothing": (
+        change_mt_returns(seed=lambda s, _: None),
+        "seed(3) must return its seed",
+    ),
+    "seed forgets": (
+        subclass_mt(seed=lambda s, seed=None: [seed]),
+        "the environment seed is not set",
+    ),
     "seed_task ignores": (
-        mt(seed_task=lambda s, seed=None: MT.seed_task(s, 7) and [seed]),
+        subclass_mt(seed_task=lambda s, seed=None: MT.seed_task(s, 7) and [seed]),
         "seed_task(3) and seed_task(4) lead to the same task stream: the seed is ignored",
     ),
     "seed_task ignores the last bit": (
-        mt(seed_task=lambda s, seed=None: MT.seed_task(s, seed and seed // 2) and [seed]),
+        subclass_mt(seed_task=lambda s, seed=None: MT.seed_task(s, seed and seed // 2) and [seed]),
         "seed_task(4) and seed_task(5) lead to the same task stream:",
     ),
     "seed_task rounds": (
-        mt_returns(seed_task=lambda s, _: MT.seed_task(s, int(np.float32(s._task_seed))) and [3]),
+        change_mt_returns(
+            seed_task=lambda s, _: MT.seed_task(s, int(np.float32(s._task_seed))) and [3]
+        ),
         "seed_task(2147483650) and seed_task(2147483651) lead to the same task stream:",
     ),
     "tasks of the other stream": (
-        mt(sample_task_state=lambda s: s.np_random_task and int(s.np_random.integers(3))),
+        subclass_mt(sample_task_state=lambda s: s.np_random_task and int(s.np_random.integers(3))),
         "the tasks[0]",
     ),
     "draws from both streams": (
-        mt_returns(sample_task_state=lambda s, task: (s.np_random.random(), task)[1]),
+        change_mt_returns(sample_task_state=lambda s, task: (s.np_random.random(), task)[1]),
         "sample_task_state() draws from np_random, the stream of the environment, and not from",
     ),
     "copies on the first task": (
-        mt(__deepcopy__=lambda s, memo: CopiedEnv(s.goal), __reduce__=lambda s: (CopiedEnv, (7,))),
+        subclass_mt(
+            __deepcopy__=lambda s, memo: CopiedEnv(s.goal), __reduce__=lambda s: (CopiedEnv, (7,))
+        ),
         "a copy made by pickle of an environment that was set to a task must be on it:",
     ),
     **{
         f"copies that run on goal {goal}": (
-            mt(__reduce__=lambda s, goal=goal: (CopiedEnv, (s.goal, goal))),
+            subclass_mt(__reduce__=lambda s, goal=goal: (CopiedEnv, (s.goal, goal))),
             "on another task, a copy made by pickle runs differently: ",
         )
         for goal in range(3)
     },
-    "tasks differ": (mt_returns(sample_task_state=lambda s, _: count(s) // 5 % 3), "the tasks[0]"),
+    "tasks differ": (
+        change_mt_returns(sample_task_state=lambda s, _: count_calls(s) // 5 % 3),
+        "the tasks[0]",
+    ),
     "global, of tasks": (
-        mt_returns(sample_task_state=lambda s, task: (random.random(), task)[1]),
+        change_mt_returns(sample_task_state=lambda s, task: (random.random(), task)[1]),
         "a method of seeds or tasks, or reset with options, draws from the global",
     ),
     "fills options": (
-        after_reset(lambda s, options: options is not None and options.update(seen=True)),
+        run_after_reset(lambda s, options: options is not None and options.update(seen=True)),
         "changes the caller's options",
     ),
     "takes the task option": (
-        after_reset(lambda s, options: options and options.pop("task_state", None)),
+        run_after_reset(lambda s, options: options and options.pop("task_state", None)),
         "changes the caller's options",
     ),
-    "numpy reward": (mt_returns(step=lambda s, o, r, *rest: (o, np.float64(r), *rest)), "'types'"),
+    "numpy reward": (
+        change_mt_returns(step=lambda s, o, r, end, cut, i: (o, np.float64(r), end, cut, i)),
+        "'types'",
+    ),
     "info that goes": (
-        mt_returns(step=lambda s, *r: (*r[:4], {"success": 0} if s.steps == 1 else {})),
+        change_mt_returns(step=lambda s, *r: (*r[:4], {"success": 0} if s.steps == 1 else {})),
         "'infos': a step's infos lack a key ...step 1, info['success']: expected a value, got no",
     ),
     "sampling sets": (
-        mt_returns(sample_task_state=lambda s, task: MT.set_task_state(s, task) or task),
+        change_mt_returns(sample_task_state=lambda s, task: MT.set_task_state(s, task) or task),
         "a task that is drawn is not set: get_task_state()",
     ),
-    "setting does nothing": (mt(set_task_state=lambda s, task_state: None), "expected 0, got 2"),
+    "setting does nothing": (
+        subclass_mt(set_task_state=lambda s, task_state: None),
+        "expected 0, got 2",
+    ),
     "setting has no effect": (
-        mt(
-            set_task_state=lambda s, state: setattr(s, "said", state),
-            get_task_state=lambda s: vars(s).get("said", 2),
-            get_task_obs=lambda s: vars(s).get("said", 2),
+        subclass_mt(
+            set_task_state=lambda s, state: setattr(s, "returned_state", state),
+            get_task_state=lambda s: vars(s).get("returned_state", 2),
+            get_task_obs=lambda s: vars(s).get("returned_state", 2),
         ),
         "3 different tasks lead to the same observations and rewards: set_task_state() has no",
     ),
-    "kept by reference": (KeptEnv, "tasks are kept and returned as copies"),
-    "all tasks look alike": (mt(get_task_obs=lambda s: 1), "observed as the same task_obs, 1,"),
+    "kept by reference": (
+        KeptEnv,
+        "if the caller changes the task after set_task_state(), the environment's changes",
+    ),
+    "returns its own task": (
+        ReturnedEnv,
+        "after the caller has changed what it returned, get_task_state()['goal']",
+    ),
+    "setting changes the task": (
+        subclass(
+            GoalEnv,
+            set_task_state=lambda s, state: (GoalEnv.set_task_state(s, state), move_goal(state))[0],
+        ),
+        "set_task_state() must not change the task that it is given['goal'][0]: ",
+    ),
+    "a reset changes the task": (
+        MovedOptionEnv,
+        "reset(options={'task_state': ...}) must not change the task that it is given['goal'][0]",
+    ),
+    "all tasks look alike": (
+        subclass_mt(get_task_obs=lambda s: 1),
+        "observed as the same task_obs, 1,",
+    ),
     "wrong task_id": (
-        returns(MT, reset=wrong_id, step=lambda s, *r: (*r[:4], {"task_id": s.goal})),
+        change_returns(MT, reset=wrong_id, step=lambda s, *r: (*r[:4], {"task_id": s.goal})),
         "'seed repeats': two runs from reset(seed=3) ... reset(seed=3), info['task_id']:",
     ),
     "shifted task_id": (
-        broken(GoalEnv, _infos=lambda s, *r: (*r[:-1], {"task_id": (s.goal + 1) % 3})),
+        subclass(GoalEnv, _infos=lambda s, *r: (*r[:-1], {"task_id": (s.goal + 1) % 3})),
         "the observed task is not info['task_id']: reset(seed=3),",
     ),
     "reset forgets the task": (
-        after_reset(lambda s, options: options or setattr(s, "goal", 2)),
+        run_after_reset(lambda s, options: options or setattr(s, "goal", 2)),
         "after set_task_state(), get_task_state(): expected",
     ),
     "observes another task": (
-        mt_returns(observe=lambda s, obs: {**obs, "task_obs": (s.goal + 1) % 3}),
+        change_mt_returns(observe=lambda s, obs: {**obs, "task_obs": (s.goal + 1) % 3}),
         "task_obs must be get_task_obs(): expected 2, got 0",
     ),
     "observes another task later": (
-        mt_returns(
+        change_mt_returns(
             reset=lambda s, *returned: (vars(s).update(t=0), returned)[1],
-            step=lambda s, o, *rest: (
+            step=lambda s, o, r, end, cut, i: (
                 vars(s).update(t=s.t + 1),
-                ({**o, "task_obs": (s.goal + (s.t == 2)) % 3}, *rest),
+                ({**o, "task_obs": (s.goal + (s.t == 2)) % 3}, r, end, cut, i),
             )[1],
         ),
         "step 1, task_obs must be get_task_obs(): expected 2, got 0",
     ),
     "resamples nothing": (
-        optioned(lambda o: None if o and "resample_task" in o and (len(o) == 1) else o),
+        change_options(lambda o: None if o and "resample_task" in o and (len(o) == 1) else o),
         "20 resets with options={'resample_task': True} must draw tasks,",
     ),
+    "resamples before it is seeded": (
+        subclass_mt(
+            reset=lambda s, *, seed=None, options=None: (
+                options and seed is not None and MT.reset(s, options=options),
+                MT.reset(s, seed=seed, options=None if seed is not None else options),
+            )[1]
+        ),
+        "reset(seed=3, options={'resample_task': True}) must determine the task, got [",
+    ),
     "the option is another": (
-        optioned(
+        change_options(
             lambda o: (
                 {"task_state": (o["task_state"] + 1) % 3}
                 if o and len(o) == 1 and "task_state" in o
@@ -260,7 +336,7 @@ BROKEN_MT = {
         "after reset(options={'task_state': ...}), get_task_state(): expected ",
     ),
     "takes both options": (
-        optioned(lambda options: None if options and len(options) == 2 else options),
+        change_options(lambda options: None if options and len(options) == 2 else options),
         "task_state and resample_task must raise ValueError, raised nothing",
     ),
 }
@@ -275,12 +351,12 @@ def test_an_mtenv_that_keeps_the_contract_passes_for_any_seed(make, seed):
 
 @pytest.mark.parametrize("make", GOOD_MT.values(), ids=GOOD_MT)
 def test_an_mtenv_that_keeps_the_contract_passes_and_is_left_ready(make):
-    before = random.getstate(), np.random.get_state(legacy=False)
+    states = random.getstate(), np.random.get_state(legacy=False)
     env = make()
     check_mtenv(env, steps=1)
     env.step(env.action_space.sample())  # it is left ready
     check_mtenv(env)
-    assert equal((random.getstate(), np.random.get_state(legacy=False)), before)
+    assert equal((random.getstate(), np.random.get_state(legacy=False)), states)
 
 
 @pytest.mark.usefixtures("same_random_state")
@@ -290,6 +366,13 @@ def test_the_rule_that_an_mtenv_breaks_is_named(env, message):
         check_mtenv(env())
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_task_that_is_drawn_before_the_seed_is_set_is_found_for_any_seed(seed):
+    env, _ = BROKEN_MT["resamples before it is seeded"]
+    with pytest.raises(AssertionError, match="must determine the task, got"):
+        check_mtenv(env(), seed=seed)
+
+
 def test_the_check_of_an_unseeded_environment_is_left_out_on_a_seeded_one():
     env = BROKEN_MT["samples unseeded"][0]()
     env.reset(seed=1)
@@ -297,8 +380,9 @@ def test_the_check_of_an_unseeded_environment_is_left_out_on_a_seeded_one():
 
 
 def test_what_an_environment_raises_is_named():
-    env = mt(step=lambda s, action: raise_(RuntimeError("no physics")))()
-    message = r"Broken fails 'runs': RuntimeError: no physics \(faults.py, line \d+, in raise_\)"
+    env = subclass_mt(step=lambda s, action: raise_error(RuntimeError("no physics")))()
+    place = r"\(faults.py, line \d+, in raise_error\)"
+    message = f"Broken fails 'runs': RuntimeError: no physics {place}"
     with pytest.raises(AssertionError, match=message):
         check_mtenv(env)
 
@@ -328,17 +412,17 @@ def reduce(self, **changes):
     return rebuild, ({**self.__dict__, **changes},)
 
 
-st = partial(broken, ST, __reduce__=reduce)
-st_returns = partial(returns, broken(ST, __reduce__=reduce))
+subclass_st = partial(subclass, ST, __reduce__=reduce)
+change_st_returns = partial(change_returns, subclass(ST, __reduce__=reduce))
 
 
-def copies(**changes):
-    """One whose copies have other attributes."""
-    return st(__deepcopy__=lambda s, memo: rebuild({**s.__dict__, **changes}))
+def change_copies(**changes):
+    """A `CountingSetTaskEnv` whose copies have other attributes."""
+    return subclass_st(__deepcopy__=lambda s, memo: rebuild({**s.__dict__, **changes}))
 
 
 class ManyTasksEnv(ST):
-    """One that does not say how many tasks there are, and whose episodes are truncated."""
+    """Does not say how many tasks there are, and whose episodes are truncated."""
 
     num_tasks = None
 
@@ -357,6 +441,19 @@ class KeptTaskEnv(ST):
     def set_task(self, task):
         super().set_task(task)
         self.task = task
+
+    def get_task(self):
+        return super().get_task() if self.task is None else self.task
+
+
+class ReturnedTaskEnv(ST):
+    """Keeps a copy of its task, and returns that copy itself."""
+
+    task = None
+
+    def set_task(self, task):
+        super().set_task(task)
+        self.task = dict(task)
 
     def get_task(self):
         return super().get_task() if self.task is None else self.task
@@ -393,54 +490,87 @@ class RememberingEnv(ST):
 class ObliviousEnv(ST):
     """Says that its task is set, and goes on with the one it has."""
 
-    said = 0
+    returned_task = 0
 
     def set_task(self, task):
         super().set_task(task)
-        self.said, self.first = self.first, 0
+        self.returned_task, self.first = self.first, 0
 
     def get_task(self):
-        return {"first": self.said}
+        return {"first": self.returned_task}
 
 
 BROKEN_ST = {
     "no set-task": (CountingEnv, "CountingEnv must have get_task()"),
-    "a tuple": (st(sample_tasks=lambda s, n: tuple(ST.sample_tasks(s, n))), "sample_tasks(3) must"),
+    "a tuple": (
+        subclass_st(sample_tasks=lambda s, n: tuple(ST.sample_tasks(s, n))),
+        "sample_tasks(3) must",
+    ),
     "tasks differ": (
-        st_returns(sample_tasks=lambda s, tasks: [{"first": count(s)}] * 3),
+        change_st_returns(sample_tasks=lambda s, tasks: [{"first": count_calls(s)}] * 3),
         "reset(seed=3) must determine the tasks drawn next",
     ),
     "a task repeats": (
-        st_returns(sample_tasks=lambda s, t: [*t[:-1], t[0]] if len(t) == 5 else t),
+        change_st_returns(sample_tasks=lambda s, t: [*t[:-1], t[0]] if len(t) == 5 else t),
         "a sweep of 5 tasks must not repeat any, got 4",
     ),
     "large tasks": (
-        st_returns(sample_tasks=lambda s, tasks: [{**t, "model": bytes(4096)} for t in tasks]),
+        change_st_returns(
+            sample_tasks=lambda s, tasks: [{**t, "model": bytes(4096)} for t in tasks]
+        ),
         "a task must pickle to under 4096",
     ),
     "changes the task": (
-        st(set_task=lambda s, t: ST.set_task(s, t) or t.update(seen=True)),
+        subclass_st(set_task=lambda s, t: ST.set_task(s, t) or t.update(seen=True)),
         "set_task() must not change the task that it is given",
     ),
-    "gets another task": (st(get_task=lambda s: {"first": -1}), "must keep the task['first']"),
-    "steps without a reset": (st(step=CountingEnv.step), "step() after set_task() without reset()"),
+    "gets another task": (
+        subclass_st(get_task=lambda s: {"first": -1}),
+        "must keep the task['first']",
+    ),
+    "steps without a reset": (
+        subclass_st(step=CountingEnv.step),
+        "step() after set_task() without reset()",
+    ),
     "no effect": (ObliviousEnv, "5 different tasks lead to the same observations and rewards"),
-    "kept by reference": (KeptTaskEnv, "tasks are kept and returned as copies"),
+    "kept by reference": (
+        KeptTaskEnv,
+        "if the caller changes the task after set_task(), the environment's changes",
+    ),
+    "returns its own task": (
+        ReturnedTaskEnv,
+        "after the caller has changed what it returned, get_task()['first']: expected int ",
+    ),
     "shares its task": (SharingEnv, "after set_task(), get_task()['first']: expected 40, got 20"),
     "remembers the last task": (RememberingEnv, "it returns something else after set_task()"),
-    "a copy's task": (copies(first=7), "copy.deepcopy must keep the task"),
-    "a copy's episode": (copies(length=1), "a copy made by copy.deepcopy runs differently"),
-    "a pickle's task": (st(__reduce__=lambda s: reduce(s, first=7)), "pickle must keep the task"),
+    "no copy": (
+        subclass_st(__deepcopy__=lambda s, memo: raise_error(TypeError("it has a lock"))),
+        "it must be possible to copy it, got a copy made by copy.deepcopy (TypeError: it has a l",
+    ),
+    "no pickle": (
+        subclass_st(__reduce__=lambda s: raise_error(TypeError("it has a lock"))),
+        "it must be possible to copy it, got a copy made by pickle (TypeError: it has a lock",
+    ),
+    "a copy that does not run": (
+        change_copies(action_space=None, length=None),
+        "a copy made by copy.deepcopy does not run: TypeError: ",
+    ),
+    "a copy's task": (change_copies(first=7), "copy.deepcopy must keep the task"),
+    "a copy's episode": (change_copies(length=1), "a copy made by copy.deepcopy runs differently"),
+    "a pickle's task": (
+        subclass_st(__reduce__=lambda s: reduce(s, first=7)),
+        "pickle must keep the task",
+    ),
     "a copy that is itself": (
-        broken(ST, __deepcopy__=lambda s, memo: s, __reduce__=reduce),
+        subclass(ST, __deepcopy__=lambda s, memo: s, __reduce__=reduce),
         "a copy made by copy.deepcopy shares state with the environment",
     ),
     "refuses nothing": (
-        st(set_task=lambda s, t: ST.set_task(s, t) if isinstance(t, dict) else None),
+        subclass_st(set_task=lambda s, t: ST.set_task(s, t) if isinstance(t, dict) else None),
         "set_task of something that is not a task must raise ValueError, raised",
     ),
     "refusal changes the task": (
-        st(
+        subclass_st(
             set_task=lambda s, t: (
                 setattr(s, "first", s.first + (not isinstance(t, dict))),
                 ST.set_task(s, t),
@@ -485,19 +615,19 @@ def check(cls, makers=MAKERS):
     check_meta_vector_env(partial(make, cls), makers, steps=12)
 
 
-def asks(change):
-    """One that resets with ``change(envs, seed, options)`` instead of what it is asked."""
+def change_reset_arguments(change):
+    """A `MetaVectorEnv` that resets with ``change(envs, seed, options)``."""
 
     def reset(self, *, seed=None, options=None):
         seed, options = change(self, seed, options)
         return ME.reset(self, seed=seed, options=options)
 
-    return broken(ME, reset=reset)
+    return subclass(ME, reset=reset)
 
 
-def of_infos(change):
-    """One whose steps change their infos in place."""
-    return returns(ME, step=lambda s, *returned: (change(s, returned[4]), returned)[1])
+def change_infos(change):
+    """A `MetaVectorEnv` whose steps change their infos in place."""
+    return change_returns(ME, step=lambda s, *returned: (change(s, returned[4]), returned)[1])
 
 
 def alter_final(envs, infos):
@@ -506,46 +636,62 @@ def alter_final(envs, infos):
 
 
 def keep_an_info(envs, infos):
-    envs.kept = infos["_steps"] = getattr(envs, "kept", infos["_steps"])
+    envs.steps_mask = infos["_steps"] = getattr(envs, "steps_mask", infos["_steps"])
 
 
-def alter_a_reward(self, obs, rewards, *rest):
-    rewards[1] += 1e-12 * (count(self) == 3)
-    return obs, rewards, *rest
+def alter_a_reward(self, obs, rewards, terminated, truncated, infos):
+    rewards[1] += 1e-12 * (count_calls(self) == 3)
+    return obs, rewards, terminated, truncated, infos
 
 
-def says(**attributes):
-    """One that says something else of itself."""
+def set_attributes(**attributes):
+    """A `MetaVectorEnv` with other attributes."""
 
     def init(self, *args, **kwargs):
         ME.__init__(self, *args, **kwargs)
         vars(self).update(attributes)
 
-    return broken(ME, __init__=init)
+    return subclass(ME, __init__=init)
 
 
 BROKEN_META = {
-    "no mode in metadata": (says(metadata={}), "metadata['autoreset_mode']: expected Autoreset"),
-    "another space": (says(observation_space=Box(0, 1)), "observation_space: expected Box("),
-    "miscounts tasks": (says(meta_batch_size=3), "3 tasks times 2 environments must be"),
-    "a reward": (returns(ME, step=alter_a_reward), "NextStep: environment 1, step 2, reward[1]: "),
+    "no mode in metadata": (
+        set_attributes(metadata={}),
+        "metadata['autoreset_mode']: expected Autoreset",
+    ),
+    "another space": (
+        set_attributes(observation_space=Box(0, 1)),
+        "observation_space: expected Box(",
+    ),
+    "miscounts tasks": (set_attributes(meta_batch_size=3), "3 tasks times 2 environments must be"),
+    "a reward": (
+        change_returns(ME, step=alter_a_reward),
+        "NextStep: environment 1, step 2, reward[1]: ",
+    ),
     "flags swapped": (
-        returns(ME, step=lambda s, o, r, end, cut, i: (o, r, cut, end, i)),
+        change_returns(ME, step=lambda s, o, r, end, cut, i: (o, r, cut, end, i)),
         "NextStep: environment 0, step 1, terminated[0]: expected True, got False",
     ),
-    "drops a mask": (of_infos(lambda s, i: i.pop("_draw")), "step 0, info['_draw']: "),
-    "other final infos": (of_infos(alter_final), "SameStep: environment 0, step 1,"),
-    "the same info": (of_infos(keep_an_info), "if the caller changes what a call has returned, "),
+    "drops a mask": (change_infos(lambda s, i: i.pop("_draw")), "step 0, info['_draw']: "),
+    "other final infos": (change_infos(alter_final), "SameStep: environment 0, step 1,"),
+    "the same info": (
+        change_infos(keep_an_info),
+        "if the caller changes what a call has returned, ",
+    ),
     "seeds all alike": (
-        asks(lambda s, seed, o: ([seed] * 4 if isinstance(seed, int) else seed, o)),
+        change_reset_arguments(
+            lambda s, seed, o: ([seed] * 4 if isinstance(seed, int) else seed, o)
+        ),
         "NextStep: environment 1, reset(seed=3),",
     ),
     "changes options": (
-        asks(lambda s, seed, o: (seed, (o is not None and o.update(seen=True)) or None)),
+        change_reset_arguments(
+            lambda s, seed, o: (seed, (o is not None and o.update(seen=True)) or None)
+        ),
         "changes the caller's options",
     ),
     "ignores the mask": (
-        asks(
+        change_reset_arguments(
             lambda s, seed, o: (
                 seed,
                 {"reset_mask": np.ones(4, bool)} if o and s.autoreset_mode is DISABLED else None,
@@ -554,10 +700,13 @@ BROKEN_META = {
         "Disabled: environment 1, the reset after step 1, observation[1, 0]: ",
     ),
     "changes actions": (
-        broken(ME, step=lambda s, a: (ME.step(s, a), np.copyto(a, 0))[0]),
+        subclass(ME, step=lambda s, a: (ME.step(s, a), np.copyto(a, 0))[0]),
         "changes the action that it is given in place: environment 0, step 0, action[0, 0]: ",
     ),
-    "global np.random": (returns(ME, step=draw_np), "reset or step draws from the global np.ran"),
+    "global np.random": (
+        change_returns(ME, step=draw_from_global_random),
+        "reset or step draws from the global np.ran",
+    ),
 }
 
 
@@ -570,17 +719,17 @@ def test_the_rule_that_a_vector_environment_breaks_is_named(envs, message):
 
 @pytest.mark.parametrize("makers", [MAKERS, DISCRETE], ids=["boxes", "discrete"])
 def test_a_vector_environment_that_keeps_the_contract_passes_and_is_closed(makers):
-    made = []
+    vector_envs = []
 
     def make_vector(makers, **kwargs):
-        made.append(make(ME, makers, **kwargs))
-        return made[-1]
+        vector_envs.append(make(ME, makers, **kwargs))
+        return vector_envs[-1]
 
     check(ME, makers)
     check_meta_vector_env(
         make_vector, [lambda m=m: RecordEpisodeStatistics(m()) for m in makers], steps=9
     )
-    assert [envs.closed for envs in made] == [True] * 3
+    assert [envs.closed for envs in vector_envs] == [True] * 3
 
 
 def test_gymnasiums_own_vector_environment_lacks_what_is_ours():

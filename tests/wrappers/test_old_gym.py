@@ -96,8 +96,14 @@ def test_task_states_are_the_tasks_of_an_mtenv():
         env.reset_task(index)
         env.reset()
         assert env.get_task() == index
-    env.reset_task()
-    assert env.get_task() in (0, 1)
+    drawn = set()
+    for _ in range(20):
+        env.reset_task()
+        task = env.get_task()
+        env.reset()
+        assert env.get_task() == task
+        drawn.add(task)
+    assert drawn == {0, 1}
 
 
 def test_an_index_is_a_place_in_the_environments_own_task_states():
@@ -121,8 +127,12 @@ def test_task_states_can_be_passed_as_tasks():
         assert env.get_task() == task_state
         assert env._goal == task_state
     env.seed(0)
-    env.reset_task()
-    assert env.get_task() in range(3)
+    drawn = set()
+    for _ in range(20):
+        env.reset_task()
+        assert env._goal == env.get_task()
+        drawn.add(env.get_task())
+    assert drawn == {2, 0}
 
 
 def test_the_task_of_an_mtenv_is_current_as_soon_as_it_is_set():

@@ -1,0 +1,57 @@
+"""Explains calls with arguments that a function does not take."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from typing import ParamSpec, TypeVar
+
+from mtwrappers.common.checks import check_keywords
+from mtwrappers.common.counts import format_count
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def explains_arguments(
+    settings: Iterable[str] = (),
+) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """A decorator of a function: a call with unknown or misplaced arguments names its keywords.
+
+    Args:
+        settings: The names that the function takes as ``**settings``.
+
+    >>> from mtwrappers.common.arguments import explains_arguments
+    >>> @explains_arguments()
+    ... def save(path, *, overwrite=False):
+    ...     pass
+    >>> save("a.json", True)
+    Traceback (most recent call last):
+    ...
+    TypeError: save takes 1 positional argument (path), got 2: pass others by name: overwrite
+    """
+
+    def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
+        parameters = inspect.signature(function).parameters.values()
+        # A method has its object first.
+        positional = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+        visible = [name for name in positional if name != "self"]
+        others = [*(p.name for p in parameters if p.kind is p.KEYWORD_ONLY), *settings]
+
+        @functools.wraps(function)
+        def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+            if len(args) > len(positional):
+                listed = f" ({', '.join(visible)})" if visible else ""
+                raise TypeError(
+                    f"{function.__qualname__} takes "
+                    f"{format_count(len(visible), 'positional argument')}{listed}, got "
+                    f"{len(args) - len(positional) + len(visible)}: pass others by name: "
+                    f"{', '.join(others)}"
+                )
+            check_keywords(kwargs, [*visible, *others], function.__qualname__)
+            return function(*args, **kwargs)
+
+        return checked
+
+    return decorate
