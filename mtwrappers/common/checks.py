@@ -156,11 +156,13 @@ def check_maker(value: Any, name: str) -> Any:
 
 
 def hint_at_maker(value: Any) -> str:
-    """The end of a message: what to pass for an id or a spec, or ``""`` for other values."""
+    """The end of a message: what to pass for an id, a spec or an environment, else ``""``."""
     if isinstance(value, str):
         return f": pass functools.partial(gymnasium.make, {value!r})"
     if isinstance(value, EnvSpec):
         return ": pass functools.partial(gymnasium.make, spec) with this spec"
+    if isinstance(value, gymnasium.Env):
+        return ", an environment: pass a function that makes a new one, such as lambda: make(...)"
     return ""
 
 
@@ -265,6 +267,8 @@ def check_env(value: Any, name: str, method: str | None = None) -> Any:
         hint = ""
         if isinstance(value, gymnasium.vector.VectorEnv):
             hint = ", a vector environment: pass one environment, as its constructors make them"
+        elif callable(value):
+            hint = ": call it, and pass the environment that it makes"
         raise TypeError(f"{name} must be a gymnasium.Env, got {value!r}{hint}")
     if method is not None and not value.has_wrapper_attr(method.partition("(")[0]):
         raise TypeError(f"{value} has no {method}")
@@ -322,7 +326,8 @@ def check_options(
         names: The options that the environment reads.
         owner: The environment, for the message.
         passes_on: Whether another environment may read the others.
-        prefixes: The beginnings of options that no other environment reads.
+        prefixes: The beginnings of options that no other environment reads, such as ``"task_"``,
+            which refuses ``task`` as well.
         hint: The end of the message.
     """
     if options is None:
@@ -331,7 +336,7 @@ def check_options(
     for key in map(str, check_mapping(options, f"options of {owner}")):
         folded = key.casefold()
         similar = bool(difflib.get_close_matches(folded, names, 1, 0.85))
-        similar = similar or folded.startswith(prefixes)
+        similar = similar or f"{folded}_".startswith(prefixes)
         refused = similar or not (passes_on or key.startswith(_FOREIGN_OPTIONS))
         if key not in names and refused:
             unknown.append(key)

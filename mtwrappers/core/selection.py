@@ -200,12 +200,20 @@ class TaskSelector:
         self._num_tasks = num_tasks
         self._last: int | None = None
         try:
-            takes_history = "history" in inspect.signature(strategy).parameters
+            signature = inspect.signature(strategy)
         except ValueError as exc:  # as of a built-in function
             raise ValueError(
                 f"the parameters of select={strategy!r} cannot be read: wrap it in a function "
                 "(num_tasks, last_task, rng)"
             ) from exc
+        takes_history = "history" in signature.parameters
+        try:
+            signature.bind(num_tasks, None, None, **({"history": None} if takes_history else {}))
+        except TypeError:
+            raise TypeError(
+                "select must be a function select(num_tasks, last_task, rng), or with a fourth "
+                f"parameter history, got {strategy!r} with the parameters {signature}"
+            ) from None
         self.history = TaskHistory(num_tasks, groups) if takes_history else None
 
     def reset(self) -> None:

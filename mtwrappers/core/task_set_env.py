@@ -223,7 +223,8 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
     ) -> tuple[Observation, Info]:
         """Begins an episode as `MTEnv.reset` does; other options reach the inner environment.
 
-        Options that begin with ``task_`` or ``resample`` do not: such a one is misspelt.
+        The option ``task`` and those that begin with ``task_`` or ``resample`` do not: such a one
+        is misspelt.
         """
         task_options, other_options = self._split_options(options)
         state = None

@@ -48,8 +48,8 @@ class PolicyMethods:
             mask.
 
     Raises:
-        TypeError: If the policy has no ``get_actions`` and is not callable, or takes one of
-            `ARGUMENTS` only by position.
+        TypeError: If the policy has no ``get_actions`` and is not callable, needs another argument
+            than `ARGUMENTS`, or takes one of these only by position.
         ValueError: If its attribute ``argument_names`` has other names.
     """
 
@@ -230,8 +230,8 @@ class PolicyCaller(PolicyMethods):
         envs_per_task: ``K``.
 
     Raises:
-        TypeError: If the policy has no ``get_actions`` and is not callable, or takes one of these
-            arguments only by position.
+        TypeError: If the policy has no ``get_actions`` and is not callable, needs another argument
+            than these, or takes one of them only by position.
         ValueError: If its attribute ``argument_names`` has other names.
 
     >>> import gymnasium, numpy as np, mtwrappers
@@ -432,19 +432,33 @@ def _argument_names(function: Callable[..., Any]) -> list[str]:
     """The names of the parameters of a policy after its first, the observations.
 
     Raises:
-        TypeError: If one of `ARGUMENTS` can be passed only by position.
+        TypeError: If it needs any other argument, or takes one of `ARGUMENTS` only by position.
     """
     try:
-        _, *parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # no parameter, or a function of C without a signature
+        parameters = [*inspect.signature(function).parameters.values()]
+    except (TypeError, ValueError):  # a function of C without a signature
         return []
-    for parameter in parameters:
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    unknown = [
+        parameter.name
+        for parameter in parameters[1:]
+        if parameter.name not in ARGUMENTS
+        and parameter.default is parameter.empty
+        and parameter.kind not in variadic
+    ]
+    if unknown or not parameters:
+        problem = f"that also needs {unknown}" if unknown else "that takes nothing"
+        raise TypeError(
+            f"a policy takes the observations and, by name, any of {[*ARGUMENTS]}, got "
+            f"{_short(function)} {problem}; functools.partial sets other arguments"
+        )
+    for parameter in parameters[1:]:
         if parameter.name in ARGUMENTS and parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
             raise TypeError(
                 f"a policy must take {parameter.name} by name, got {_short(function)} that takes "
                 'it only by position: remove the "/" after it, or put it before'
             )
-    return [parameter.name for parameter in parameters]
+    return [parameter.name for parameter in parameters[1:]]
 
 
 def _takes_argument(function: Callable[..., Any]) -> bool:

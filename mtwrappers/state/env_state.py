@@ -202,7 +202,7 @@ def find_undeclared(env: Any, name: str) -> str:
         The name of the class of the layer that has the method: it has no state, nor has any layer
         inside. Otherwise ``""``.
     """
-    chain = _chain(env)
+    chain = list_wrappers(env)
     has_name = [bool(name) and hasattr(layer, name) for layer in chain[:-1]] + [True]
     classes: list[type] = [type(layer) for layer in chain[has_name.index(True) :]]
     if any(_has_methods(cls) or find_functions(cls) is not None for cls in classes):
@@ -250,8 +250,8 @@ def normalizers(env: Any) -> Iterator[Any]:
         env = env.env
 
 
-def _chain(env: Any) -> list[Any]:
-    """All layers, the outermost first."""
+def list_wrappers(env: Any) -> list[Any]:
+    """The wrappers of an environment and itself, the outermost first."""
     bottom, chain = env.unwrapped, [env]
     while chain[-1] is not bottom and isinstance(chain[-1], (gymnasium.Wrapper, VectorWrapper)):
         chain.append(chain[-1].env)
@@ -260,7 +260,7 @@ def _chain(env: Any) -> list[Any]:
 
 def _list_layers(env: Any) -> list[_Layer]:
     """The layers that have a part in a state, the outermost first."""
-    chain = _chain(env)
+    chain = list_wrappers(env)
     layers = [_find_layer(layer, layer is chain[-1]) for layer in chain]
     return [layer for layer in layers if layer is not None]
 

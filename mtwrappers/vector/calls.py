@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import gymnasium
 
+from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.errors import NotDeterministicError, with_place
 from mtwrappers.state import env_state as layers
 
@@ -122,6 +123,10 @@ def find_call(
     Returns:
         A callable that makes the call, or reads the attribute; and whether it may change the
         environment.
+
+    Raises:
+        TypeError: If ``name`` is neither a name nor a function.
+        AttributeError: If the environment has no such method or attribute.
     """
     if not isinstance(name, str):
         if not callable(name):
@@ -133,7 +138,15 @@ def find_call(
         return functools.partial(name, env, *args, **kwargs), changes
     if name in _NAMED_FUNCTIONS:
         return functools.partial(_NAMED_FUNCTIONS[name], env, *args, **kwargs), True
-    value = env.get_wrapper_attr(name)
+    try:
+        value = env.get_wrapper_attr(name)
+    except AttributeError as exc:
+        names = {attribute for layer in layers.list_wrappers(env) for attribute in dir(layer)}
+        if name in names:  # such as a property that raises
+            raise
+        hint = did_you_mean(name, sorted(public for public in names if not public.startswith("_")))
+        message = f"{env} has no method or attribute {name!r}"
+        raise AttributeError(f"{message}: {hint}" if hint else message) from exc
     if not callable(value):
         return lambda: value, False
     changes = name not in READ_ONLY_CALLS and not getattr(value, "read_only", False)

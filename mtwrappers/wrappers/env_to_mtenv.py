@@ -10,6 +10,7 @@ import gymnasium
 from gymnasium.spaces import Space
 
 from mtwrappers.common.checks import check_callable, check_env, check_list
+from mtwrappers.common.errors import short, with_place
 from mtwrappers.common.types import AnyEnv, AnySpace, Info
 from mtwrappers.core.selection import SelectName, Strategy
 from mtwrappers.core.task_set_env import TaskSetMTEnv
@@ -151,7 +152,12 @@ class EnvToMTEnv(TaskSetMTEnv[Any]):
         return self.tasks[task_state] if self.tasks else task_state
 
     def _activate(self, task_state: Any) -> None:
-        self._set_task(self.env, self._task(task_state))
+        task = self._task(task_state)
+        try:
+            self._set_task(self.env, task)
+        except Exception as exc:
+            with_place(exc, f"set_task(env, task) for the task {short(task)}")
+            raise
         self._is_set = True
 
     def _reset_below(self, options: dict[str, Any]) -> tuple[Any, Info]:

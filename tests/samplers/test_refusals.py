@@ -14,7 +14,29 @@ def sampler(env=mtwrappers.PointGoalEnv, policy=np.negative, **kwargs):
     return mtwrappers.MetaSampler(env, policy, **{**sizes, **kwargs})
 
 
+POLICY = (
+    "a policy takes the observations and, by name, any of ['rng', 'task_names', 'descriptions', "
+    "'due'], got function <function ..."
+)
+
+
 @refusals(
+    refusal(
+        lambda: sampler(policy=lambda obs, state: obs),
+        TypeError,
+        f"{POLICY} that also needs ['state']; functools.partial sets",
+    ),
+    refusal(
+        lambda: sampler(policy=lambda obs, *, names: obs),
+        TypeError,
+        f"{POLICY} that also needs ['names']; functools.partial sets",
+    ),
+    refusal(lambda: sampler(policy=lambda: 0), TypeError, f"{POLICY} that takes nothing; "),
+    refusal(
+        lambda: mtwrappers.Sampler(CountingEnv, np.negative, 1, 5),
+        TypeError,
+        "env must be a gymnasium.Env, got <class ...>: call it, and pass the environment that",
+    ),
     refusal(
         lambda: sampler(envs_per_task=3),
         ValueError,

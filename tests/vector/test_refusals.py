@@ -304,7 +304,12 @@ def test_odd_arguments_of_workers_are_named(call, error, message):
     refusal(
         lambda envs: envs.get_attr("nope"),
         AttributeError,
-        "environment 0: 'CountingEnv' object has no attribute 'nope'",
+        "environment 0: <CountingEnv instance> has no method or attribute 'nope'",
+    ),
+    refusal(
+        lambda envs: envs.call("observation_spce"),
+        AttributeError,
+        "environment 0: <CountingEnv ...: did you mean 'observation_space'",
     ),
     refusal(
         lambda envs: envs.call("reset"),

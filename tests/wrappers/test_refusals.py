@@ -74,7 +74,36 @@ def with_task_id(task_id):
     refusal(
         lambda: MultiEnvWrapper([CountingEnv, CountingEnv()]),
         TypeError,
-        "the constructor of task 1 in ...got <tests.fakes.CountingEnv",
+        "the constructor of task 1 in ...got <tests.fakes.CountingEnv...>, an environment: pass a "
+        "function that makes a new one, such as lambda: make(",
+    ),
+    refusal(
+        lambda: two_tasks(select=lambda history: 0),
+        TypeError,
+        "select must be a function select(num_tasks, last_task, rng), or with a fourth parameter "
+        "history, got <function ... with the parameters (history)",
+    ),
+    refusal(
+        lambda: two_tasks(select=lambda task: 0),
+        TypeError,
+        "select must be a function select(num_tasks, last_task, rng), ...parameters (task)",
+    ),
+    refusal(
+        lambda: two_tasks().reset(options={"task": 1}),
+        ValueError,
+        "MultiEnvWrapper takes the reset options ['resample_task', 'task_state'], got ['task']",
+    ),
+    refusal(
+        lambda: EnvToMTEnv(CountingEnv(), [8.0], lambda task, env: env.unwrapped),
+        AttributeError,
+        "set_task(env, task) for the task 8.0: 'float' object has no attribute 'unwrapped'",
+    ),
+    refusal(
+        lambda: EnvToMTEnv(CountingEnv(), [{"a": 1}, {"b": 2}], lambda env, task: task["a"]).reset(
+            options={"task_state": 1}
+        ),
+        KeyError,
+        "set_task(env, task) for the task {'b': 2}: 'a'",
     ),
     refusal(
         lambda: MultiEnvWrapper(["CartPole-v1"]),
