@@ -62,7 +62,8 @@ def evaluate(
     **Goals.** If resets take a task state (as in our Meta-World environments from
     `gymnasium.make_vec`), each episode gets one. The goals of a task are drawn without replacement
     until all were drawn. So 50 episodes of a Meta-World class cover each of its 50 goals once, for
-    any ``select``. Other environments keep their task.
+    any ``select``. Other environments keep their task; a warning names the tasks that are then in
+    no episode.
 
     **Seeds.** Every episode begins with a reset to its own seed. If a policy is deterministic or
     draws from its argument ``rng``, and each action depends only on its own observation, not on the
@@ -276,6 +277,8 @@ def run_evaluation(
             stack.callback(observer.close)
         stack.enter_context(undisturbed(envs))
         plan = plan_episodes(envs, design)
+        if not design.trials and design.tasks is None:
+            _warn_of_other_tasks(inner, plan)
         fields = _describe_evaluation(actor.action_chunk, envs, plan, protocol)
         episodes: dict[Any, Episode] = {}
         writer = None
@@ -494,6 +497,29 @@ def _suggest_groups(row: Any, envs: MetaVectorEnv) -> str:
         "with a number of trials, tasks of any kind are drawn by sample_tasks of the "
         "environments, which may return those of a list"
     )
+
+
+def _warn_of_other_tasks(envs: MetaVectorEnv, plan: Plan) -> None:
+    """Warns if environments that stay on their task have tasks that are in no episode."""
+    columns = ("num_tasks", "task_ids", "task_names", "sample_tasks_on_reset")
+    lists_tasks = all(has_everywhere(envs, name) for name in columns)
+    if not lists_tasks or has_everywhere(envs, "held_phase"):  # a phase has some of the tasks
+        return
+    other_tasks: dict[str, None] = {}
+    described = (envs.get_attr(name) for name in columns)
+    for num_tasks, ids, names, draws in zip(*described, strict=True):
+        # Otherwise the tasks are some of the list.
+        if num_tasks == len(ids) and not draws:
+            tasks = (f"task {i}" if names is None else names[i] for i in ids)
+            other_tasks |= dict.fromkeys(task for task in tasks if task not in plan.tasks)
+    if other_tasks:
+        num_tasks = len(plan.tasks) + len(other_tasks)
+        warnings.warn(
+            f"evaluates {len(plan.tasks)} of {num_tasks} tasks, {short(list(plan.tasks))} and not "
+            f"{short(list(other_tasks))}: the environments stay on their current task; make them "
+            "with sample_tasks_on_reset=True to evaluate all, or pass tasks=[...] to choose",
+            stacklevel=find_stacklevel(),
+        )
 
 
 def _is_plain_task(task: Any) -> bool:

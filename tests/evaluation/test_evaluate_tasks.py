@@ -77,7 +77,11 @@ def test_environments_that_move_between_tasks_are_told_which_to_play():
 def test_environments_that_stay_on_their_task_are_left_there():
     envs = MetaIterativeEnvExecutor(moving, 2)
     envs.set_tasks([2, 1])
-    result = evaluate(ones, envs, 2)
+    left_out = r"2 of 3 tasks, \['c', 'b'\] and not \['a'\]: the environments stay on their current"
+    with pytest.warns(UserWarning, match=left_out) as warned:
+        result = evaluate(ones, envs, 2)
+    assert [warning.filename for warning in warned] == [__file__]
+    assert evaluate(ones, envs, 2, tasks=["c", "b"]).episodes == result.episodes
     assert result.tasks == ("c", "b")
     assert lengths(result, "c") == [3, 3]
 
@@ -387,7 +391,7 @@ def test_an_episode_that_an_evaluation_cut_counts_as_far_as_it_was_played():
         for _ in range(3):
             envs.step(np.ones((1, 2)))
         if evaluates:
-            evaluate(ones, envs, 2)
+            evaluate(ones, envs, 2, tasks=["task 1"])
             with pytest.raises(ResetNeeded, match="call reset"):
                 envs.step(np.ones((1, 2)))
         envs.reset()
