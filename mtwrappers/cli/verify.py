@@ -12,7 +12,13 @@ from mtwrappers.cli.commands import Share, Workers, described
 from mtwrappers.cli.console import REFERENCE, UsageError, result_file, say, unreadable
 from mtwrappers.cli.main import raise_on_ctrl_c
 from mtwrappers.common.cores import cores
-from mtwrappers.evaluation import EvidenceError, Verification, VerificationError, verify
+from mtwrappers.evaluation import (
+    EvidenceError,
+    Verification,
+    VerificationError,
+    reference,
+    verify,
+)
 from mtwrappers.metaworld.upstream import all_classes
 
 
@@ -36,9 +42,13 @@ def run(
     all_classes()  # imports what an interruption would leave half imported
     raise_on_ctrl_c()
     if result.startswith(REFERENCE):
+        try:
+            names = [*reference(result.removeprefix(REFERENCE))]
+        except ValueError as exc:
+            raise UsageError(str(exc)) from None
         raise UsageError(
             f"{result} has no actions in an installation; verify its folder in a clone of the "
-            f"repository, such as benchmarks/reference/{result.removeprefix(REFERENCE)}"
+            f"repository, such as benchmarks/reference/{names[0]}"
         )
     path, start = result_file(result), time.perf_counter()
     try:
