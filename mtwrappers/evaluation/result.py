@@ -652,13 +652,15 @@ class EvaluationResult:
                     points[name][number] = estimate
         panels = {name: [plot.Line("", curve, "curve")] for name, curve in points.items()}
         length = self._num_adaptation_episodes
+        trials = {len({episode.trial for episode in self.of_task(task)}) for task in self.tasks}
+        least = format_count(min(trials), "trial")
         caption = [
-            f"Episodes 1 to {length} are of adaptation. "
-            f"Bands: {CONFIDENCE:.0%} intervals over trials."
+            f"Shaded: {format_count(length, 'episode')} of adaptation. Bands: {CONFIDENCE:.0%} "
+            f"intervals over trials, {'at least ' * (len(trials) > 1)}{least} of each task."
         ]
         caption += [self._silence] * bool(self.silent_tasks)
         axis = plot.RATE if self.has_success else metric
-        plot.draw_lines(path, panels, title, caption, "episode of the trial", axis)
+        plot.draw_lines(path, panels, title, caption, "episode of the trial", axis, length)
 
     # Files.
 
