@@ -22,7 +22,7 @@ from mtwrappers.evaluation.plot import Line
 from mtwrappers.evaluation.remake import phase_label
 from mtwrappers.evaluation.report import align_columns, format_csv
 from mtwrappers.evaluation.result import EvaluationResult
-from mtwrappers.evaluation.result_text import describe_silent_tasks
+from mtwrappers.evaluation.result_text import describe_rule, describe_silent_tasks
 from mtwrappers.evaluation.score_table import tabulate
 from mtwrappers.evaluation.statistics import CONFIDENCE, Estimate, clip_interval, student
 
@@ -34,6 +34,13 @@ _COLUMNS = {
     "score_at_end": "at the end",
     "forgetting": "forgetting",
     "forward_transfer": "forward transfer",
+}
+# How the metrics are called in tables and plots.
+_METRIC_NAMES = {
+    "success_once": f"success {describe_rule('any')}",
+    "success_final": f"success {describe_rule('last')}",
+    "return": "return",
+    "length": "length of episodes",
 }
 
 
@@ -83,13 +90,13 @@ class ContinualResult:
     >>> points = [at(0, 1, 1), at(10, 5, 2), at(20, 3, 4)]
     >>> print(ContinualResult(points, metric="length"))
     phase  ends at  after phase  at the end  forgetting
-    0 a         10         5.00        3.00        2.00
-    1 b         20         4.00        4.00        0.00
+    0: a        10         5.00        3.00        2.00
+    1: b        20         4.00        4.00        0.00
     ---------------------------------------------------
     average performance (2 phases)   3.50
     forgetting (2 phases)            1.00
     backward transfer (1 phase)     -2.00
-    length of 1 run, without intervals; forward transfer is of success rates alone
+    length of episodes, 1 run, without intervals; forward transfer is of success rates alone
     """
 
     results: tuple[EvaluationResult, ...]
@@ -172,6 +179,11 @@ class ContinualResult:
         return [phase_label(i, name) for i, name in enumerate(self.phases)]
 
     @property
+    def _titles(self) -> list[str]:
+        """The phases' numbers and names in tables and plots."""
+        return [f"{i}: {name}" for i, name in enumerate(self.phases)]
+
+    @property
     def points(self) -> tuple[int, ...]:
         """The agent steps after which the policy was evaluated, ascending."""
         return _list_points(next(iter(self._runs.values())))
@@ -200,9 +212,14 @@ class ContinualResult:
     @property
     def _silence(self) -> str:
         """A sentence that names the tasks of which no result reports success, or ``""``."""
-        labels = self._labels if self._is_rate else []
-        silent_labels = [label for label in labels if label not in self._reporting]
-        return describe_silent_tasks(silent_labels, len(self._labels))
+        if not self._is_rate:
+            return ""
+        silent_phases = [
+            title
+            for title, label in zip(self._titles, self._labels, strict=True)
+            if label not in self._reporting
+        ]
+        return describe_silent_tasks(silent_phases, len(self._titles))
 
     def _score(self, result: EvaluationResult, label: str) -> float:
         """The mean of the metric of a phase's episodes.
@@ -334,7 +351,7 @@ class ContinualResult:
     # Table, file and picture.
 
     def __str__(self) -> str:
-        columns = {"phase": self._labels, "ends at": [f"{end:,}" for end in self.ends]}
+        columns = {"phase": self._titles, "ends at": [f"{end:,}" for end in self.ends]}
         scored = [self.points[indices[-1]] if indices else None for indices in self._inside]
         if any(step not in (end, None) for step, end in zip(scored, self.ends, strict=True)):
             columns["scored at"] = ["-" if step is None else f"{step:,}" for step in scored]
@@ -376,7 +393,7 @@ class ContinualResult:
 
     @property
     def _metric_text(self) -> str:
-        return f"{self.metric} of {format_count(len(self.scores), 'run')}"
+        return f"{_METRIC_NAMES[self.metric]}, {format_count(len(self.scores), 'run')}"
 
     def plot(self, path: str | Path, title: str = "", note: str = "") -> None:
         """Draws the average performance, and below it each phase's score, with intervals over runs.
@@ -428,8 +445,8 @@ class ContinualResult:
 
     def _curves(self) -> Iterator[_PhaseCurve]:
         """The score of each phase at each point; last, their mean."""
-        for i, (name, label) in enumerate(zip(self.phases, self._labels, strict=True)):
-            yield _PhaseCurve(i, name, self._make_line(label, self.scores[:, :, i]))
+        for i, (name, title) in enumerate(zip(self.phases, self._titles, strict=True)):
+            yield _PhaseCurve(i, name, self._make_line(title, self.scores[:, :, i]))
         name = f"mean over {format_count(len(self.phases), 'phase')}"
         yield _PhaseCurve(None, name, self._make_line(name, self.scores.mean(axis=2)))
 

@@ -19,12 +19,15 @@ from mtwrappers.state.files import write_atomically
 DARK, LIGHT, INK = "#2a6fb0", "#9cc3e6", "#333333"
 # The labels of axes with a fixed range.
 RATE, DIFFERENCE = "success rate", "difference"
+_LIMITS = 0.1, 0.2, 0.4, 0.6, 1.0  # of the axis of differences; no label has three digits
 # The colors of Okabe & Ito (2008), which color-blind readers can distinguish; black is last.
 METHODS = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"
 _MARKS = "osD^vP"  # 6 marks and 7 colors, so that 42 methods differ
 _ACROSS = 2  # panels of tasks per row
 # Inches, pixels per inch and points: at the width of a phone, labels have nine pixels or more.
 _WIDTH, _DPI, _LABEL, _LINE = 4.8, 200, 9, 72  # _LINE: characters per line of a label
+_Field: TypeAlias = Literal["value", "low", "high"]
+_FIELDS: tuple[_Field, ...] = "value", "low", "high"
 Kind: TypeAlias = Literal["curve", "unadapted", "level", "beside"]
 
 
@@ -127,7 +130,9 @@ def draw_rows(
         axes.xaxis.set_major_formatter("{x:g}")  # short, so that those of two panels do not touch
         if head == DIFFERENCE:
             axes.axvline(0, color=INK, linewidth=0.8)
-            axes.set_xlim(-1, 1)
+            limit = _find_limit(panel)
+            axes.set_xlim(-limit, limit)
+            axes.set_xticks([-limit / 2, 0, limit / 2])
         elif head == RATE:
             axes.set_xlim(0, 1)
     all_axes[0].set_yticks(y, names)
@@ -136,6 +141,18 @@ def draw_rows(
         picture.legend(ncols=2, title=_wrap(footer))
         footer = ""
     picture.save(path, title, footer)
+
+
+def _find_limit(panel: Sequence[Series]) -> float:
+    """The limit of a symmetric axis that has room for all differences and their intervals."""
+    numbers = [
+        abs(number)
+        for series in panel
+        for field in _FIELDS
+        for number in _list_numbers(series.estimates, field)
+    ]
+    largest = np.nanmax(numbers)
+    return min((limit for limit in _LIMITS if limit >= largest), default=_LIMITS[-1])
 
 
 def _draw_series(axes: Any, series: Series, y: NDArray[np.float64]) -> None:
@@ -157,8 +174,7 @@ def draw_lines(
     caption: Sequence[str],
     x_label: str = "environment steps of training",
     y_label: str = RATE,
-    start: float = 0.0,
-    divider: float | None = None,
+    adaptation: int | None = None,
 ) -> None:
     """Draws estimates against steps or episodes: a wide panel, and small panels below it.
 
@@ -170,8 +186,8 @@ def draw_lines(
         x_label: The label of the horizontal axis.
         y_label: The label of the vertical axis. Panels of rates have the range 0 to 1, others one
             of their own each.
-        start: The left end of the horizontal axis.
-        divider: The position of a vertical line.
+        adaptation: For episodes of trials, the number of the first ones, of adaptation, which are
+            shaded. Without it, the horizontal axis begins at 0.
     """
     ticker = import_extra("matplotlib.ticker", "cli")
     wide_name = next(iter(panels))
@@ -194,13 +210,15 @@ def draw_lines(
             _draw_line(axes, line, methods[line.label], end, 1.0 if i else 1.6)
         if y_label == RATE:
             axes.set_ylim(-0.02, 1.02)
-        margin = 0.02 * ((end - start) or 1.0)
-        axes.set_xlim(start - margin, end + margin)
-        if divider is not None:
-            axes.axvline(divider, color=INK, linewidth=0.8, linestyle=":")
         axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
-        ticks = ticker.MaxNLocator(3 if i else 5, steps=[1, 2, 5, 10], integer=True)
-        axes.xaxis.set_major_locator(ticks if last_step else ticker.FixedLocator([0]))
+        if adaptation is None:
+            axes.set_xlim(-0.02 * end, 1.02 * end)
+            ticks = ticker.MaxNLocator(3 if i else 5, steps=[1, 2, 5, 10], integer=True)
+            axes.xaxis.set_major_locator(ticks if last_step else ticker.FixedLocator([0]))
+        else:
+            axes.set_xlim(0.5, end + 0.5)
+            axes.set_xticks(range(1, int(end) + 1, -(-int(end) // (6 if i else 12))))
+            axes.axvspan(0.5, adaptation + 0.5, color=INK, alpha=0.08, linewidth=0)
     for i, (axes, task) in enumerate(zip(small, [*panels][1:], strict=True)):
         axes.set_title(task, fontsize=_LABEL, pad=3)
         axes.locator_params(axis="y", nbins=2)
@@ -279,14 +297,25 @@ def draw_stream(
             axes.axvline(end, color=INK, linewidth=0.5, alpha=0.4)
         _draw_band(axes, steps, estimates, color, 0.25)
         numbers = _list_numbers(estimates)
-        axes.plot(steps, numbers, color=color, linewidth=1.6, marker=".", markersize=3)
+        style = {"linewidth": 1.6, "marker": ".", "markersize": 3, "clip_on": False}
+        axes.plot(steps, numbers, color=color, **style)
         axes.set_ylabel(line.label, rotation=0, ha="right", va="center", fontsize=_LABEL)
         axes.locator_params(axis="y", nbins=2)
-        axes.locator_params(axis="x", nbins=5)
     panels[-1].set_xlabel("agent steps; shaded: the phase is trained", fontsize=_LABEL)
     panels[-1].xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
     panels[0].set_xlim(0, max(steps[-1], ends[-1]))
+    panels[-1].set_xticks(_choose_ticks(ends))
     picture.save(path, title, footer)
+
+
+def _choose_ticks(ends: Sequence[int]) -> list[int]:
+    """Zero, and the ends of phases that are so far apart that their labels do not touch."""
+    least = 0.13 * ends[-1]
+    ticks = [ends[-1]]
+    for end in reversed(ends):
+        if ticks[-1] - end >= least <= end:
+            ticks.append(end)
+    return [0, *reversed(ticks)]
 
 
 def _draw_band(
@@ -302,9 +331,7 @@ def _wrap(text: str, width: int = _LINE) -> str:
     return "\n".join(textwrap.fill(line, width) for line in text.splitlines())
 
 
-def _list_numbers(
-    estimates: Sequence[Estimate | None], field: Literal["value", "low", "high"] = "value"
-) -> list[float]:
+def _list_numbers(estimates: Sequence[Estimate | None], field: _Field = "value") -> list[float]:
     """A field of each estimate, NaN where there is none."""
     numbers = [None if estimate is None else getattr(estimate, field) for estimate in estimates]
     return [np.nan if number is None else float(number) for number in numbers]

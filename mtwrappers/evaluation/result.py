@@ -652,14 +652,15 @@ class EvaluationResult:
                     points[name][number] = estimate
         panels = {name: [plot.Line("", curve, "curve")] for name, curve in points.items()}
         length = self._num_adaptation_episodes
-        caption = [f"Episodes 1 to {length}, left of the dotted line, are of adaptation."]
-        if any(estimate.low is not None for line in points.values() for estimate in line.values()):
-            caption[0] += f" Bands: {CONFIDENCE:.0%} intervals over trials."
+        trials = {len({episode.trial for episode in self.of_task(task)}) for task in self.tasks}
+        least = format_count(min(trials), "trial")
+        caption = [
+            f"Shaded: {format_count(length, 'episode')} of adaptation. Bands: {CONFIDENCE:.0%} "
+            f"intervals over trials, {'at least ' * (len(trials) > 1)}{least} of each task."
+        ]
         caption += [self._silence] * bool(self.silent_tasks)
         axis = plot.RATE if self.has_success else metric
-        x_label = "episode of the trial"
-        start, divider = 1.0, length + 0.5
-        plot.draw_lines(path, panels, title, caption, x_label, axis, start, divider)
+        plot.draw_lines(path, panels, title, caption, "episode of the trial", axis, length)
 
     # Files.
 

@@ -181,12 +181,12 @@ def test_what_cannot_be_known_is_none():
 
 def test_forward_transfer_is_unknown_of_other_metrics_than_rates_of_success():
     """The largest possible gain of a return or a length is not known: 900 alone may be the best."""
-    for metric in ("return", "length"):
+    for metric, name in (("return", "return"), ("length", "length of episodes")):
         one = result(RUNS[:1], baselines=baselines(), metric=metric)
         assert one.forward_transfer is None
         assert "forward_transfer" not in one.per_phase
         assert str(one).splitlines()[-1] == (
-            f"{metric} of 1 run, without intervals; forward transfer is of success rates alone"
+            f"{name}, 1 run, without intervals; forward transfer is of success rates alone"
         )
     assert one.forgetting.value == 0.0
 
@@ -197,8 +197,8 @@ def test_forward_transfer_is_unknown_of_a_visit_that_is_shorter_than_the_baselin
     assert one.forward_transfer is None
     assert one.forgetting.value == pytest.approx(0.4)
     assert str(one).splitlines()[-1] == (
-        "success_once of 1 run, without intervals; forward transfer is unknown where a baseline "
-        "is perfect or was not scored"
+        "success at any step, 1 run, without intervals; forward transfer is unknown where a "
+        "baseline is perfect or was not scored"
     )
 
 
@@ -207,7 +207,7 @@ def test_a_point_without_any_success_counts_as_0_where_others_report_some():
     nothing, some = at(0, dict.fromkeys(range(3))), at(10, {0: 0.5, 1: None, 2: None})
     one = ContinualResult([nothing, some])
     assert one.R.tolist() == [[0.0, 0.0, 0.0], [0.5, 0.0, 0.0]]
-    assert "2 of 3 tasks report no success and count as 0: 1 b, 2 c" in str(one).splitlines()
+    assert "2 of 3 tasks report no success and count as 0: 1: b, 2: c" in str(one).splitlines()
     assert ContinualResult([nothing, some], metric="length").R.tolist() == [[5.0] * 3] * 2
     with pytest.raises(ValueError, match="episodes of '0 a' have no success_once"):
         ContinualResult([nothing])
@@ -216,15 +216,15 @@ def test_a_point_without_any_success_counts_as_0_where_others_report_some():
 def test_the_table_says_what_it_is_of():
     assert str(result(baselines=baselines())).splitlines() == [
         "phase  ends at  after phase  at the end  forgetting  forward transfer",
-        "0 a         10         0.70        0.30        0.40             -0.10",
-        "1 b         20         0.60        0.40        0.20              0.27",
-        "2 c         30         0.50        0.50        0.00             -0.50",
+        "0: a        10         0.70        0.30        0.40             -0.10",
+        "1: b        20         0.60        0.40        0.20              0.27",
+        "2: c        30         0.50        0.50        0.00             -0.50",
         "-" * 69,
         "average performance (3 phases)   0.40  0.00 to 1.00",
         "forgetting (3 phases)            0.20  -1.00 to 1.00",
         "backward transfer (2 phases)    -0.30  -1.00 to 1.00",
         "forward transfer (3 phases)     -0.11  -6.78 to 1.00",
-        "success_once of 2 runs, 95% intervals over runs (Student's t)",
+        "success at any step, 2 runs, 95% intervals over runs (Student's t)",
     ]
 
 
@@ -249,8 +249,18 @@ def test_the_picture_has_a_curve_for_each_phase(tmp_path):
     pytest.importorskip("matplotlib")
     result().plot(tmp_path / "r.svg", "a title", "a note")
     drawn = (tmp_path / "r.svg").read_text()
-    for text in ("a title", "a note", "mean over 3 phases", "0 a", "2 c", "success_once of 2 runs"):
+    texts = (
+        "a title",
+        "a note",
+        "mean over 3 phases",
+        "0: a",
+        "2: c",
+        "success at any step, 2 runs",
+    )
+    for text in texts:
         assert f"<!-- {text}" in drawn
+    ticks = {text for text in re.findall("<!-- (.*) -->", drawn) if text.isdecimal()}
+    assert ticks == {"0", "1", "10", "20", "30"}  # of rates, and the ends of all phases
 
 
 @pytest.mark.parametrize(("points", "expected"), [((0, 5, 10), np.nan), ((0, 10, 30), 0.6)])

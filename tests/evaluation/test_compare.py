@@ -1,13 +1,14 @@
 """`compare`: differences by hand, whatever the unit, and what the table says about them."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from mtwrappers.evaluation import Environments, EvaluationResult, compare, plot
-from mtwrappers.evaluation.statistics import rate_difference
+from mtwrappers.evaluation.statistics import Estimate, rate_difference
 from tests.evaluation.measured import result, trials
 
 
@@ -128,6 +129,17 @@ def test_a_difference_without_interval_says_that_runs_are_equal(monkeypatch):
     found.plot("plot.png", tasks=False)
     lines = "lines: 95% intervals over runs; dark: the interval excludes zero"
     assert footers == [f"{lines}; without a line: equal runs", lines]
+
+
+@pytest.mark.parametrize(
+    ("difference", "tick"), [(0.05, "0.05"), (-0.15, "0.1"), (0.2, "0.1"), (-0.5, "0.3")]
+)
+def test_the_axis_of_differences_is_as_long_as_they_are(difference, tick, tmp_path):
+    estimate = Estimate(difference, difference - 0.03, difference)
+    path = tmp_path / "plot.svg"
+    panels = {plot.DIFFERENCE: [plot.Series("", plot.DARK, [estimate])]}
+    plot.draw_rows(path, ["a"], 1, panels, "", "")
+    assert {*re.findall(r"<!-- ([\d.]+) -->", path.read_text())} == {"0", tick}
 
 
 def test_five_runs_have_an_interquartile_mean():

@@ -1,5 +1,6 @@
 """`few_shot_evaluate`: trials of policies that adapt."""
 
+import re
 from collections import Counter
 from contextlib import closing
 from functools import partial
@@ -314,3 +315,9 @@ def test_the_result_prints_saves_and_plots(tmp_path):
     assert EvaluationResult.load(tmp_path / "few.json") == result
     result.plot(tmp_path / "few.png", "Title")
     assert imageio.imread(tmp_path / "few.png").shape[1] == 960
+    result.plot(tmp_path / "few.svg")
+    drawn = (tmp_path / "few.svg").read_text()
+    assert "<!-- Shaded: 2 episodes of adaptation. Bands: 95% intervals over trials, 3" in drawn
+    numbers = {text for text in re.findall("<!-- (.*) -->", drawn) if text.isdecimal()}
+    assert numbers - {"0", "1"} == {"2", "3"}  # the episodes; 0 and 1 are rates as well
+    assert drawn.count("<!-- 0 -->") == 1  # of a rate, beside the first of the small panels

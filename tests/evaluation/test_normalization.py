@@ -57,7 +57,7 @@ def test_few_shot_curves_are_of_normalised_returns(tmp_path, monkeypatch):
     episodes = [Episode("hop", n, 15.0, 10, trial=t) for t in range(2) for n in range(2)]
     drawn = {}
     monkeypatch.setattr(
-        plot, "draw_lines", lambda path, panels, *texts: drawn.update(panels, axis=texts[-1])
+        plot, "draw_lines", lambda path, panels, *texts: drawn.update(panels, axis=texts[3])
     )
     result = EvaluationResult(episodes, design, normalization={"hop": (10.0, 20.0)})
     result.plot(tmp_path / "plot.png")
