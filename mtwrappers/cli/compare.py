@@ -10,7 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from mtwrappers.cli.commands import described
-from mtwrappers.cli.console import REFERENCE, UsageError, result_file, say, unreadable, warn
+from mtwrappers.cli.console import UsageError, result_file, say, unreadable, warn
 from mtwrappers.common.counts import format_count
 from mtwrappers.evaluation import (
     Curves,
@@ -25,7 +25,7 @@ from mtwrappers.evaluation import (
 from mtwrappers.evaluation.claims import read_claim
 from mtwrappers.evaluation.method_scores import TableFormat
 from mtwrappers.evaluation.plot import check_image_suffix
-from mtwrappers.evaluation.result import EvaluationResult
+from mtwrappers.evaluation.result import REFERENCE_PREFIX, EvaluationResult
 from mtwrappers.evaluation.statistics import CONFIDENCE
 
 # From fewer episodes, an interval may be too wide to distinguish methods that differ by 0.2: by
@@ -66,7 +66,7 @@ def run(
     if plot is not None and not differences:
         raise UsageError(
             f"--plot draws differences between policies, and all results are of {min(policies)}; "
-            f"add {REFERENCE}experts or another policy's results, or use --curve"
+            f"add {REFERENCE_PREFIX}experts or another policy's results, or use --curve"
         )
     try:
         scored = scores(policies, force=force)
@@ -126,9 +126,9 @@ def _group_methods(
     for label, result in results.items():
         name = names[label]
         if result.reference is not None:
-            name = f"{REFERENCE}{name}"
+            name = f"{REFERENCE_PREFIX}{name}"
             while name in user_names:
-                name = f"{REFERENCE}{name}"
+                name = f"{REFERENCE_PREFIX}{name}"
         methods.setdefault(name, {})[label] = result
     return methods
 
@@ -181,10 +181,10 @@ def read_all(arguments: Sequence[str]) -> dict[str, EvaluationResult]:
 def _read(argument: str, like: EvaluationResult | None) -> dict[str, EvaluationResult]:
     """The results of one argument; of a method, only those with ``like``'s protocol."""
     try:
-        if not argument.startswith(REFERENCE):
+        if not argument.startswith(REFERENCE_PREFIX):
             path = result_file(argument)
             return {str(path): read_claim(path)}
-        name = argument.removeprefix(REFERENCE)
+        name = argument.removeprefix(REFERENCE_PREFIX)
         results = reference(name, like if _is_method(argument) else None)
     except VerificationError as error:
         raise UsageError(f"{argument}: {error}") from None
@@ -193,16 +193,16 @@ def _read(argument: str, like: EvaluationResult | None) -> dict[str, EvaluationR
     except OSError as error:
         if _has_reference(argument):
             raise UsageError(
-                f"there is no file {argument}; did you mean {REFERENCE}{argument}?"
+                f"there is no file {argument}; did you mean {REFERENCE_PREFIX}{argument}?"
             ) from None
         raise unreadable(error, ", or reference:NAME") from None
     protocols = {result.protocol for result in results.values()}
     if _is_method(argument) and like is None and len(protocols) > 1:
         raise UsageError(
             f"{argument} has results by {len(protocols)} protocols: name one, such as "
-            f"{REFERENCE}{min(results)}, or pass a result of your own as well"
+            f"{REFERENCE_PREFIX}{min(results)}, or pass a result of your own as well"
         )
-    return {f"{REFERENCE}{label}": result for label, result in results.items()}
+    return {f"{REFERENCE_PREFIX}{label}": result for label, result in results.items()}
 
 
 def _has_reference(name: str) -> bool:
@@ -216,4 +216,4 @@ def _has_reference(name: str) -> bool:
 
 def _is_method(argument: str) -> bool:
     """Whether an argument names a method, not one of its results."""
-    return argument.startswith(REFERENCE) and "/" not in argument
+    return argument.startswith(REFERENCE_PREFIX) and "/" not in argument

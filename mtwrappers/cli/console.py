@@ -14,7 +14,6 @@ from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.errors import printable
 
 RESULTS = "results.json"  # of a rollout
-REFERENCE = "reference:"  # before the name of a result that comes with the package
 
 
 class UsageError(Exception):

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from mtwrappers.cli.commands import Share, Workers, described
-from mtwrappers.cli.console import REFERENCE, UsageError, result_file, say, unreadable
+from mtwrappers.cli.console import UsageError, result_file, say, unreadable
 from mtwrappers.cli.main import raise_on_ctrl_c
 from mtwrappers.common.cores import cores
 from mtwrappers.evaluation import (
@@ -19,6 +19,7 @@ from mtwrappers.evaluation import (
     reference,
     verify,
 )
+from mtwrappers.evaluation.result import REFERENCE_PREFIX
 from mtwrappers.metaworld.upstream import all_classes
 
 
@@ -41,9 +42,9 @@ def run(
     """
     all_classes()  # imports what an interruption would leave half imported
     raise_on_ctrl_c()
-    if result.startswith(REFERENCE):
+    if result.startswith(REFERENCE_PREFIX):
         try:
-            names = [*reference(result.removeprefix(REFERENCE))]
+            names = [*reference(result.removeprefix(REFERENCE_PREFIX))]
         except ValueError as exc:
             raise UsageError(str(exc)) from None
         raise UsageError(

@@ -35,9 +35,16 @@ def explains_arguments(
     def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
         parameters = inspect.signature(function).parameters.values()
         # A method has its object first.
-        positional = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+        positional = [
+            parameter.name
+            for parameter in parameters
+            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        ]
         visible = [name for name in positional if name != "self"]
-        others = [*(p.name for p in parameters if p.kind is p.KEYWORD_ONLY), *settings]
+        keywords = [
+            parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY
+        ]
+        keywords += settings
 
         @functools.wraps(function)
         def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -47,9 +54,9 @@ def explains_arguments(
                     f"{function.__qualname__} takes "
                     f"{format_count(len(visible), 'positional argument')}{listed}, got "
                     f"{len(args) - len(positional) + len(visible)}: pass others by name: "
-                    f"{', '.join(others)}"
+                    f"{', '.join(keywords)}"
                 )
-            check_keywords(kwargs, [*visible, *others], function.__qualname__)
+            check_keywords(kwargs, [*visible, *keywords], function.__qualname__)
             return function(*args, **kwargs)
 
         return checked

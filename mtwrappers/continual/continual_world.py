@@ -23,7 +23,7 @@ from mtwrappers.metaworld.keywords import CommonKeywords
 from mtwrappers.metaworld.make import make_mt_env
 from mtwrappers.metaworld.tasks import Goals
 from mtwrappers.metaworld.wrapper_settings import split_wrapper_settings
-from mtwrappers.vector.make import EXECUTOR_OPTIONS, VectorOptions, make_executor
+from mtwrappers.vector.make import EXECUTOR_OPTIONS, VECTOR_HINT, VectorOptions, make_executor
 
 CW10 = (
     "hammer-v3",
@@ -103,7 +103,7 @@ def make_env(
     >>> obs.shape, info["task_name"], info["phase"], env.unwrapped.total_steps
     ((49,), 'hammer-v3', 0, 10000)
     """
-    hints = dict.fromkeys(_ONLY_VECTOR, "it is for make_vec, without vectorization_mode")
+    hints = dict.fromkeys(_ONLY_VECTOR, VECTOR_HINT)
     check_keywords(settings, _ENV_ARGUMENTS, f"make of {sequence}", hints)
     wrappers, options = split_wrapper_settings("CustomMT", {**settings})
     env = make_mt_env("CustomMT", train_classes=CW10, goals=goals, seed=seed, **options)

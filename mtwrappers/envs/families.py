@@ -14,7 +14,7 @@ from mtwrappers.envs.mujoco_families import MUJOCO_FAMILIES
 from mtwrappers.envs.point_robot import POINT_FAMILIES
 from mtwrappers.envs.tabular import TABULAR_FAMILIES
 from mtwrappers.vector.contract import MetaVectorEnv
-from mtwrappers.vector.make import EXECUTOR_OPTIONS, VECTOR_HINTS, fit_sizes, make_executor
+from mtwrappers.vector.make import EXECUTOR_OPTIONS, VECTOR_HINT, fit_sizes, make_executor
 from mtwrappers.wrappers.flatten import FlattenMTEnv
 
 Encoding: TypeAlias = Literal["none", "dict"]
@@ -67,7 +67,8 @@ def make_env(
     """
     check_choice(task_encoding, ("none", "dict"), "task_encoding")
     row = FAMILIES[check_choice(family, tuple(FAMILIES), "family")]
-    check_keywords(settings, _ENV_ARGUMENTS | {*row.settings}, f"make of {family}", VECTOR_HINTS)
+    hints = dict.fromkeys(EXECUTOR_OPTIONS | _VECTOR_ARGUMENTS, VECTOR_HINT)
+    check_keywords(settings, _ENV_ARGUMENTS | {*row.settings}, f"make of {family}", hints)
     chosen = row.find_source(source)
     listed = row.load_tasks(source, tasks)
     inner: Any = chosen.make(render_mode=render_mode, **settings)
@@ -121,12 +122,12 @@ def make_vec_env(
     >>> envs.close()
     """
     row = FAMILIES[check_choice(family, tuple(FAMILIES), "family")]
-    own_names = {"task_encoding", "render_mode", "episode_steps", *row.settings}
+    env_names = _ENV_ARGUMENTS | {*row.settings}
     hints = {"envs_per_task": "pass num_envs and meta_batch_size"}
-    names = EXECUTOR_OPTIONS | _ENV_ARGUMENTS | _VECTOR_ARGUMENTS | own_names
+    names = EXECUTOR_OPTIONS | _VECTOR_ARGUMENTS | env_names
     check_keywords(options, names, f"make_vec of {family}", hints)
     listed = row.load_tasks(source, tasks)
-    arguments = {name: options.pop(name) for name in own_names & set(options)}
+    arguments = {name: options.pop(name) for name in env_names & set(options)}
     arguments |= {"family": family, "source": source, "tasks": tasks}
     if max_episode_steps is not None:
         if "episode_steps" in arguments:

@@ -25,7 +25,7 @@ from mtwrappers.core.selection import SelectName
 from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.make import (
     EXECUTOR_OPTIONS,
-    VECTOR_HINTS,
+    VECTOR_HINT,
     VectorOptions,
     fit_sizes,
     make_executor,
@@ -83,7 +83,10 @@ def make_env(
     >>> obs.shape, info["task_name"]
     ((8,), 'MountainCar-v0')
     """
-    check_keywords(unknown, _name_arguments(make_env), "make of MultiEnv", VECTOR_HINTS)
+    names = _name_arguments(make_env)
+    only_vector = EXECUTOR_OPTIONS.union(_name_arguments(make_vec_env)).difference(names)
+    hints = dict.fromkeys(only_vector, VECTOR_HINT)
+    check_keywords(unknown, names, "make of MultiEnv", hints)
     arguments = _wrapper_arguments(env_ids, task_names, unify, render_mode, env_kwargs)
     arguments |= {
         "action_repeat": action_repeat,

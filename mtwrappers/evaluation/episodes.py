@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.common.checks import check_choice
+from mtwrappers.common.checks import check_choice, check_success
 from mtwrappers.evaluation.plan import PlannedEpisode
 
 METRICS = ("success_once", "success_final", "return", "length")
@@ -193,15 +193,12 @@ class EpisodeRecord:
 
     def _success(self, infos: Mapping[str, Any]) -> bool | None:
         for key in SUCCESS_KEYS:
-            value = infos.get(key)
-            value = value.item() if isinstance(value, np.generic) else value
-            if value is None:
+            if (value := infos.get(key)) is None:
                 continue
-            if not isinstance(value, (bool, int, float)) or value not in (0, 1):
-                raise ValueError(
-                    f"info[{key!r}] must be a bool, 0 or 1, got {value!r} from {self._where}"
-                )
-            return bool(value)
+            try:
+                return check_success(value, f"info[{key!r}]")
+            except ValueError as exc:
+                raise ValueError(f"{exc} from {self._where}") from None
         return None
 
     @property

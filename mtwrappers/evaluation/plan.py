@@ -209,7 +209,7 @@ def _check_phase(phase: Any) -> tuple[str, int]:
 def _convert_numbers(value: Any) -> Any:
     """A row of tasks with Python's numbers for NumPy's, and tuples for arrays and lists.
 
-    So tasks are equal to themselves when a file has them.
+    Then they are equal to the tasks that are read from a file.
     """
     if isinstance(value, np.number):
         return value.item()

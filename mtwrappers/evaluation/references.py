@@ -8,10 +8,8 @@ from pathlib import Path
 
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.evaluation.protocol import Protocol
-from mtwrappers.evaluation.result import EvaluationResult
+from mtwrappers.evaluation.result import REFERENCE_PREFIX, EvaluationResult
 
-# Before a name on the command line, and in printed results.
-_PREFIX = "reference:"
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[1]
 # The wheel has only the results. A clone has them with their actions and the way they were made;
@@ -70,9 +68,8 @@ def reference(name: str, like: EvaluationResult | None = None) -> dict[str, Eval
         nearest = _sort_by_common_tasks(results, like)
         force = ""
         if {*results[nearest[0]].tasks} & {*like.tasks}:
-            force = (
-                f"; or name one and use force, on the command line {_PREFIX}{nearest[0]} --force"
-            )
+            argument = f"{REFERENCE_PREFIX}{nearest[0]}"
+            force = f"; or name one and use force, on the command line {argument} --force"
         raise ValueError(
             f"no reference result of {name!r} was measured {by}; evaluate by the protocol of one "
             f"of these: {', '.join(nearest)}{force}"
@@ -94,9 +91,9 @@ def _sort_by_common_tasks(
 
 def _suggest(name: str, labels: Collection[str]) -> str:
     """The hint for a name of which there are no results: similar names, or all that fit."""
-    bare_name = name.removeprefix(_PREFIX)
+    bare_name = name.removeprefix(REFERENCE_PREFIX)
     if bare_name in {label for path in labels for label in (path, path.partition("/")[0])}:
-        return f"pass {bare_name!r}, because {_PREFIX} is for the command line"
+        return f"pass {bare_name!r}, because {REFERENCE_PREFIX} is for the command line"
     method = name.partition("/")[0]
     choices = [label for label in labels if label.startswith(f"{method}/")]
     hint = did_you_mean(name, choices)

@@ -60,6 +60,8 @@ from mtwrappers.metaworld.make import draws_goals
 
 _NO_DESCRIPTION = Description()
 # The names of rates in a plot.
+# Before the name of a reference result, on the command line and in prints.
+REFERENCE_PREFIX = "reference:"
 _LABELS = {
     "success_held": "held",
     "success_once": "any step",
@@ -518,7 +520,7 @@ class EvaluationResult:
             lines.append("normalized: (return - low) / (high - low), not clipped")
         lines.append(f"{CONFIDENCE:.0%}: intervals over {self.unit} ({intervals})")
         if self.reference is not None:
-            lines.append(f"reference:{self.reference}, a result that comes with mtwrappers")
+            lines.append(f"{REFERENCE_PREFIX}{self.reference}, a result that comes with mtwrappers")
         if self.description.action_chunk is not None:
             lines.append(f"{self.description.action_chunk} of each chunk's actions executed")
         if self.description.note:

@@ -255,7 +255,8 @@ def _make_method(name: str, given_results: Any) -> Method:
         point = description.training_seed, description.training_steps
         points.setdefault(point, []).append(labelled)
     runs: list[Run] = []
-    mismatch, left_out = _compare_chunks(results), list[str]()
+    left_out: list[str] = []
+    mismatch = _compare_chunks(results)
     for (training_seed, _), results_of_point in points.items():
         reason = _compare_parts(results_of_point)
         mismatch = mismatch or reason

@@ -48,7 +48,7 @@ from mtwrappers.metaworld.wrapper_settings import (
 from mtwrappers.state.env_state import Layers, get_state, set_state
 from mtwrappers.state.identity import keep_arguments
 from mtwrappers.vector.contract import MetaVectorEnv
-from mtwrappers.vector.make import EXECUTOR_OPTIONS, fit_sizes, make_executor
+from mtwrappers.vector.make import EXECUTOR_OPTIONS, VECTOR_HINT, fit_sizes, make_executor
 from mtwrappers.wrappers.action_repeat import ActionRepeat
 
 Checkpoint: TypeAlias = tuple[str, Layers]
@@ -94,8 +94,7 @@ def make_env(benchmark: str, **kwargs: Unpack[EnvKeywords]) -> AnyEnv:
     ((49,), 10)
     """
     only_vector = _VECTOR_ARGUMENTS - _ENV_ARGUMENTS
-    hint = "it is for make_vec, without vectorization_mode"
-    hints = {**dict.fromkeys(only_vector, hint), **_OTHER_NAMES}
+    hints = {**dict.fromkeys(only_vector, VECTOR_HINT), **_OTHER_NAMES}
     check_keywords(kwargs, _ENV_ARGUMENTS, f"make of {benchmark}", hints)
     wrappers, options = split_wrapper_settings(benchmark, {**kwargs})
     options.pop("execution", None)

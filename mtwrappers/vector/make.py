@@ -242,11 +242,8 @@ EXECUTORS: dict[str, type[Executor]] = {
 }
 # The arguments that registered ids pass to `make_executor`.
 EXECUTOR_OPTIONS = {"execution", *SETTING_NAMES}
-# The end of the message of an id in `gymnasium.make` for an argument of a vector environment.
-VECTOR_HINTS = dict.fromkeys(
-    {"num_envs", "envs_per_task", "meta_batch_size", *EXECUTOR_OPTIONS},
-    "it is for gymnasium.make_vec, without vectorization_mode",
-)
+# The end of the message of an id in `gymnasium.make` for an argument that only its `make_vec` has.
+VECTOR_HINT = "it is for make_vec, without vectorization_mode"
 
 
 class WorkerOptions(TypedDict, total=False):

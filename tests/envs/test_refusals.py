@@ -91,12 +91,12 @@ from tests.refusals import (
     refusal(
         lambda: make("MultiEnv", workers=2),
         TypeError,
-        "make of MultiEnv got ...'workers': it is for gymnasium.make_vec, without",
+        "make of MultiEnv got ...'workers': it is for make_vec, without",
     ),
     refusal(
         lambda: make("PointRobot", workers=2),
         TypeError,
-        "make of PointRobot got ...'workers': it is for gymnasium.make_vec, without",
+        "make of PointRobot got ...'workers': it is for make_vec, without",
     ),
     refusal(
         lambda: make("PointRobot", task_encodng="dict"),
