@@ -166,28 +166,22 @@ class ProcessWorker(Worker):
             poll.register(fd, select.POLLIN)
         for fd, _ in poll.poll(seconds * 1000):
             worker = by_fd[fd]
-            if worker._read():
+            try:
+                # In one call, so that no exception can come between reading and keeping.
+                worker._chunks.extend(map(os.read, [fd], [_CHUNK]))
+                has_ended = not worker._chunks[-1]
+            except BlockingIOError:
+                continue  # another call of this executor has read it
+            except OSError as exc:
+                if exc.errno is None:
+                    raise  # of a signal's handler
+                has_ended = True
+            if not has_ended:
+                worker._take_answers()
                 arrived.append(worker)
             elif worker.state not in (WorkerState.HUNG, WorkerState.UNKNOWN):
                 worker.state = WorkerState.ENDED
         return arrived
-
-    def _read(self) -> bool:
-        """Reads what has arrived, up to a complete answer; False if the process has ended."""
-        try:
-            while True:
-                # In one call, so that no exception can come between reading and keeping.
-                self._chunks.extend(map(os.read, [self._answers.fileno()], [_CHUNK]))
-                if not self._chunks[-1]:
-                    return False
-                if self._take_answers():
-                    return True
-        except BlockingIOError:
-            return True  # the rest will arrive later
-        except OSError as exc:
-            if exc.errno is None:
-                raise  # of a signal's handler
-            return False
 
     def _take_answers(self) -> bool:
         """Takes all complete answers from what has arrived; returns whether there were any."""

@@ -153,23 +153,12 @@ class Worker(abc.ABC):
     def take_answer(self, number: int, answer: bytes) -> None:
         """Takes the answer to the command with this number."""
         self.was_started = True
-        if number in self.records:
-            self.records[number].encoded_answer = answer
-        for older in [n for n in self.records if n < number]:
-            # A worker answers in order, so it was never written.
-            if self.records[older].encoded_answer is None:
+        for older in [*self.records]:
+            if older == number:
+                self.records[older].encoded_answer = answer
+            elif older < number and self.records[older].encoded_answer is None:
+                # A worker answers in order, so it was never written.
                 self.records.pop(older, None)
-
-    def was_given(self, number: int) -> bool:
-        """Whether it was given the command with this number, and is not done with it."""
-        return number == HELLO or number in self.records
-
-    def has_answered(self, number: int) -> bool:
-        """Whether it has answered the command with this number."""
-        if number == HELLO:
-            return self.was_started
-        record = self.records.get(number)
-        return record is not None and record.encoded_answer is not None
 
 
 @dataclasses.dataclass(eq=False)
@@ -226,6 +215,7 @@ class WorkerPool(Pool):
         if lost := self._gather(self.workers, HELLO):
             self._replace(lost, None)
         for worker in self.workers:
+            worker.records.clear()
             worker.state = WorkerState.READY
         return self.set_up(self._build)
 
@@ -330,8 +320,8 @@ class WorkerPool(Pool):
         ready = [worker for worker in self.workers if worker.state is WorkerState.READY]
         self.begin(Close(), ready)
         self._gather(ready, self._number, deadline)
-        closed = [worker for worker in ready if worker.has_answered(self._number)]
-        answers = [worker.records[self._number].decode() for worker in closed]
+        records = [worker.records[self._number] for worker in ready]
+        answers = [record.decode() for record in records if record.encoded_answer is not None]
         for worker in ready:
             worker.end(max(deadline - time.monotonic(), 0.0))
         self.abandon()
@@ -367,21 +357,24 @@ class WorkerPool(Pool):
         now = time.monotonic()
         next_check = now + ALIVE_CHECK
         deadlines = {
-            worker: now + worker.timeout for worker in workers if not worker.has_answered(number)
+            worker: now + worker.timeout
+            for worker in workers
+            if worker.records[number].encoded_answer is None
         }
         while deadlines and now < until:
             seconds = max(min(next_check, until, *deadlines.values()) - now, 0.0)
             arrived = workers[0].receive([*deadlines], seconds)
             now = time.monotonic()
-            for worker in arrived:
-                deadlines[worker] = now + worker.timeout
-                if worker.has_answered(number):
+            for worker in [*deadlines]:
+                if number not in worker.records:
+                    raise RuntimeError(OTHER_CALL)
+                if worker.records[number].encoded_answer is not None:
                     del deadlines[worker]
+                elif worker in arrived:
+                    deadlines[worker] = now + worker.timeout
             if now >= next_check:  # even while others answer: a node may vanish silently
                 next_check = now + ALIVE_CHECK
                 for worker in deadlines:
-                    if not worker.was_given(number):
-                        raise RuntimeError(OTHER_CALL)
                     if worker.state not in _LOST and not worker.is_alive():
                         worker.state = WorkerState.ENDED
             for worker, deadline in [*deadlines.items()]:
@@ -417,7 +410,8 @@ class WorkerPool(Pool):
 
     def _start(self, worker: Worker) -> None:
         """Starts a worker."""
-        worker.records.clear()
+        # It answers once it has started, as if it had been given this command.
+        worker.records = {HELLO: PendingRecord(Sync(), worker.rows)}
         worker.was_started = False
         worker.state = WorkerState.STARTING
         worker.start()
