@@ -52,7 +52,7 @@ from mtwrappers.vector.commands import (
     UseColumns,
     Wrap,
 )
-from mtwrappers.vector.info_columns import Info, InfoColumns, schema_of
+from mtwrappers.vector.info_columns import Info, InfoColumns, infer_schema
 from mtwrappers.vector.journal import ReplayLog
 from mtwrappers.vector.pool import BorrowedPool, Pool
 from mtwrappers.vector.settings import MAY_DIFFER, Settings, require_same_spaces
@@ -418,7 +418,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         flags = buffers.terminated.copy(), buffers.truncated.copy()
         if not self._schema_known:  # decides which infos go through the buffers from now on
             self._schema_known = True  # even if it is interrupted here
-            schema = schema_of([info for result in results for info in result.infos])
+            schema = infer_schema([info for result in results for info in result.infos])
             if schema is not None:
                 self._columns = InfoColumns(schema, buffers)
                 self._pool.set_up(UseColumns(schema))

@@ -24,7 +24,7 @@ InfoSchema = tuple[tuple[str, type], ...]
 _FLOAT64 = (float, np.float64)
 
 
-def schema_of(infos: Sequence[Info]) -> InfoSchema | None:
+def infer_schema(infos: Sequence[Info]) -> InfoSchema | None:
     """The keys and types that ``infos`` share; ``None`` if they do not fit `InfoColumns`."""
     schema = tuple((key, type(value)) for key, value in infos[0].items())
     keys, kinds = [key for key, _ in schema], [kind for _, kind in schema]
