@@ -319,7 +319,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     def _begin_step(self, actions: Any) -> None:
         """Gives a step to all blocks; what is wrong with it raises before anything has changed."""
         pool, buffers, autoreset = self._pool, self._buffers, self._autoreset
-        pool.settle()
+        if not pool.is_settled:
+            pool.settle()
         if np.count_nonzero(pool.due):  # a tenth of the time of any()
             raise ResetNeeded(
                 "call reset() before step(): a reset is due at the start, and after set_tasks and "
@@ -673,7 +674,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                [0.2, 0.2]])
         """
         pool, due = self._pool, self._pool.due.copy()
-        pool.settle()
+        if not pool.is_settled:
+            pool.settle()
         paused = self._buffers.paused.copy()
         logs: Sequence[ReplayLog] = pool.logs or ()
         has_no_episode = due if pool.logs is not None else due | self._buffers.finished

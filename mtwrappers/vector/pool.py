@@ -27,7 +27,7 @@ class Record:
     """A command that was given to a block, until a journal has what it did.
 
     Attributes:
-        command: The command for the block.
+        command: The command for all environments.
         rows: The rows of the block's environments.
         answer: The answer, once there is one.
     """
@@ -49,7 +49,8 @@ class Record:
         """
         assert self.answer is not None
         if self._logs is None:
-            self._logs = self.command.record(logs[self.rows], self.answer, buffers)
+            command = self.command.part(self.rows)
+            self._logs = command.record(logs[self.rows], self.answer, buffers)
         logs[self.rows] = self._logs
 
 
@@ -71,6 +72,7 @@ class Pool(abc.ABC):
         due: A mask of the environments that have to be reset before the next step, ``(N,)`` bool. A
             command that needs resets if it fails marks all, once it is certain that it is given;
             what gave it clears them when it has succeeded.
+        is_settled: Whether nothing is left to do of an earlier command; see `settle`.
         is_local: Whether the environments are in this process.
         is_lost: Whether the blocks are gone for good.
         recoveries: The number of replaced workers.
@@ -78,6 +80,7 @@ class Pool(abc.ABC):
 
     buffers: Buffers
     logs: list[ReplayLog] | None = None
+    is_settled = True
     is_local = False
     is_lost = False
     recoveries = 0
@@ -105,7 +108,8 @@ class Pool(abc.ABC):
     def settle(self) -> None:
         """Waits for what an interrupted command still does, and records it.
 
-        It comes before `begin`, and before anything else that reads the logs or the buffers.
+        Unless the pool `is_settled`, it comes before `begin`, and before anything else that reads
+        the logs or the buffers.
         """
 
     def run(self, command: Command) -> list[Any]:
@@ -115,7 +119,8 @@ class Pool(abc.ABC):
             WorkerDiedError: If a worker is lost and cannot be replaced. All workers are then gone.
             Exception: The exception of the first block that raised one.
         """
-        self.settle()
+        if not self.is_settled:
+            self.settle()
         self.begin(command)
         return self.end()
 
@@ -172,6 +177,7 @@ class LocalPool(Pool):
 
     def begin(self, command: Command) -> None:
         """Runs a command."""
+        self.is_settled = False
         self.block.notes = None  # of the command before
         record = self._record = Record(command, self.rows[0])
         if command.needs_reset:
@@ -197,6 +203,7 @@ class LocalPool(Pool):
                 record.answer = Answer(notes=notes, has_run=False)
             record.keep(self.logs, self.buffers)
         self._record = None
+        self.is_settled = True
 
     def close(self) -> None:
         """Closes the environments."""

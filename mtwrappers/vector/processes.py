@@ -112,14 +112,14 @@ class ProcessWorker(Worker):
                 end.close()
 
     def encode(self, number: int, command: Command) -> bytes:
-        """The bytes of a command, with their header."""
+        """The bytes of the part of a command, with their header."""
         if isinstance(command, Step) and isinstance(command.actions, np.ndarray):
             assert self.buffers is not None
             reads_columns = command.schema is not None
             data = encode_step(StepMessage(command.autoreset, reads_columns, command.actions.dtype))
-            self.buffers.write_actions(command.actions)
+            self.buffers.write_actions(command.actions[self.rows])
         else:
-            data = cloudpickle.dumps(command)
+            data = cloudpickle.dumps(command.part(self.rows))
         return _HEADER.pack(number, len(data)) + data
 
     def write(self, message: bytes) -> None:

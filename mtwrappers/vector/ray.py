@@ -190,9 +190,9 @@ class ActorWorker(Worker):
         self.timeout = START_TIMEOUT
 
     def encode(self, number: int, command: Command) -> tuple[int, bytes]:
-        """The number and the pickle of a command."""
+        """The number and the pickle of the part of a command."""
         self._has_buffers = self._has_buffers or isinstance(command, Connect)
-        return number, bytes(cloudpickle.dumps(command))
+        return number, bytes(cloudpickle.dumps(command.part(self.rows)))
 
     def write(self, message: tuple[int, bytes]) -> None:
         """Calls the actor."""

@@ -18,7 +18,7 @@ from mtwrappers.common.counts import format_range
 from mtwrappers.common.errors import picklable, with_place
 from mtwrappers.common.extras import with_or_without_opengl
 from mtwrappers.vector.block import BlockTraits, EnvBlock
-from mtwrappers.vector.commands import NO_RESULT, Answer, Build, Close, Command, Step
+from mtwrappers.vector.commands import Answer, Build, Close, Command, Step
 
 EMPTY = b""  # an encoded answer without a result
 PICKLED = b"\x80"  # the first byte of a pickle
@@ -133,7 +133,7 @@ def decode_step(data: bytes) -> StepMessage:
 
 
 def encode_answer(answer: Answer) -> bytes:
-    """Encodes an answer, with a failure that can be unpickled.
+    """Encodes an answer for `PendingRecord.decode`, with a failure that can be unpickled.
 
     The result is pickled by itself, so that the notes can be read even if it cannot.
     """
@@ -147,21 +147,3 @@ def encode_answer(answer: Answer) -> bytes:
         failure = picklable(failure)
     content = cloudpickle.dumps((answer.result, failure, text))
     return bytes(cloudpickle.dumps((answer.has_run, answer.is_unknown, answer.notes, content)))
-
-
-def decode_answer(data: bytes, command: Command, rows: slice) -> Answer:
-    """Reverses `encode_answer`; a result that cannot be read is a failure of the command."""
-    if data == EMPTY:
-        return NO_RESULT
-    environments = format_range("environment", rows.start, rows.stop - 1)
-    place = f"the answer of {environments} to {command.name}() cannot be read here"
-    try:
-        has_run, is_unknown, notes, content = pickle.loads(data)
-    except Exception as exc:  # such as a module that only workers have
-        return Answer(failure=with_place(exc, place), has_run=False, is_unknown=True)
-    try:
-        result, failure, text = pickle.loads(content)
-    except Exception as exc:
-        failure = with_place(exc, place)
-        return Answer(notes=notes, failure=failure, has_run=has_run, is_unknown=is_unknown)
-    return Answer(result, notes, failure, text, has_run, is_unknown)

@@ -13,6 +13,7 @@ import dataclasses
 import enum
 import itertools
 import math
+import pickle
 import time
 import warnings
 from collections.abc import Sequence
@@ -27,10 +28,12 @@ from mtwrappers.common.errors import (
     WorkerDiedError,
     full_message,
     warn_about_close,
+    with_place,
 )
 from mtwrappers.vector.block import BlockTraits
 from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.commands import (
+    NO_RESULT,
     Answer,
     Build,
     Close,
@@ -41,7 +44,7 @@ from mtwrappers.vector.commands import (
     Sync,
 )
 from mtwrappers.vector.pool import OTHER_CALL, Pool, Record, raise_failure
-from mtwrappers.vector.server import decode_answer
+from mtwrappers.vector.server import EMPTY
 from mtwrappers.vector.settings import Maker, Settings
 
 ALIVE_CHECK = 1.0  # seconds between two checks whether silent workers are alive
@@ -104,7 +107,11 @@ class Worker(abc.ABC):
 
     @abc.abstractmethod
     def encode(self, number: int, command: Command) -> Any:
-        """A message for `write`; raises if the command cannot be encoded."""
+        """A message for `write` with the part of a command for the worker's environments.
+
+        Raises:
+            Exception: If it cannot be encoded.
+        """
 
     @abc.abstractmethod
     def write(self, message: Any) -> None:
@@ -168,11 +175,30 @@ class PendingRecord(Record):
     encoded_answer: bytes | None = None
 
     def decode(self) -> Answer:
-        """Decodes the answer, once all workers have answered."""
+        """Decodes the answer, once all workers have answered.
+
+        A result that cannot be read is a failure of the command.
+        """
         if self.answer is None:
             assert self.encoded_answer is not None
-            self.answer = decode_answer(self.encoded_answer, self.command, self.rows)
+            is_empty = self.encoded_answer == EMPTY
+            self.answer = NO_RESULT if is_empty else self._decode(self.encoded_answer)
         return self.answer
+
+    def _decode(self, data: bytes) -> Answer:
+        """Reverses `encode_answer`."""
+        environments = format_range("environment", self.rows.start, self.rows.stop - 1)
+        place = f"the answer of {environments} to {self.command.name}() cannot be read here"
+        try:
+            has_run, is_unknown, notes, content = pickle.loads(data)
+        except Exception as exc:  # such as a module that only workers have
+            return Answer(failure=with_place(exc, place), has_run=False, is_unknown=True)
+        try:
+            result, failure, text = pickle.loads(content)
+        except Exception as exc:
+            failure = with_place(exc, place)
+            return Answer(notes=notes, failure=failure, has_run=has_run, is_unknown=is_unknown)
+        return Answer(result, notes, failure, text, has_run, is_unknown)
 
 
 class WorkerPool(Pool):
@@ -245,31 +271,22 @@ class WorkerPool(Pool):
         """
         workers = self.workers if workers is None else workers
         number = next(self._numbers)
-        records = [PendingRecord(command.part(worker.rows), worker.rows) for worker in workers]
-        messages = [
-            worker.encode(number, record.command)
-            for worker, record in zip(workers, records, strict=True)
-        ]
+        messages = [worker.encode(number, command) for worker in workers]
+        self.is_settled = False
         if command.needs_reset:
             self.due.fill(True)
-        for worker, record in zip(workers, records, strict=True):
-            worker.records[number] = record
+        for worker in workers:
+            worker.records[number] = PendingRecord(command, worker.rows)
         self._number = number
         for worker, message in zip(workers, messages, strict=True):
             worker.write(message)
 
     def settle(self) -> None:
         """Finds out which commands of interrupted calls were run, and records these."""
-        lost, is_settled = [], True
         for worker in self.workers:
             if worker.records:
-                is_settled = False
                 worker.finish_writing()
-            if worker.state is not WorkerState.READY:
-                lost.append(worker)
-        if is_settled and not lost:
-            return
-        if lost:
+        if lost := [worker for worker in self.workers if worker.state is not WorkerState.READY]:
             self._replace(lost, None)
         self.begin(Sync())
         self.end()
@@ -301,6 +318,7 @@ class WorkerPool(Pool):
             self._paused = self.buffers.paused.copy()
         for worker in self.workers:
             worker.records.clear()
+        self.is_settled = all(worker.state is WorkerState.READY for worker in self.workers)
         for answer in earlier:
             if answer.failure is not None:
                 message = full_message(answer.failure)
@@ -520,10 +538,10 @@ class WorkerPool(Pool):
         unwritten = np.flatnonzero(rewards == _NO_REWARD)
         if not len(unwritten):
             return ""
-        place = int(unwritten[0])  # a block steps one environment after another
-        i = worker.rows.start + place
+        # A block steps one environment after another.
+        i = worker.rows.start + int(unwritten[0])
         name = f", task {self.names[i]!r}" if self.names[i] else ""
-        action = record.command.actions[place]
+        action = record.command.actions[i]
         return f", by environment {i}{name}, stepped with action {action}"
 
 
