@@ -160,11 +160,11 @@ class Worker(abc.ABC):
     def take_answer(self, number: int, answer: bytes) -> None:
         """Takes the answer to the command with this number."""
         self.was_started = True
-        for older in [*self.records]:
-            if older == number:
-                self.records[older].encoded_answer = answer
-            elif older < number and self.records[older].encoded_answer is None:
-                # A worker answers in order, so it was never written.
+        if number in self.records:
+            self.records[number].encoded_answer = answer
+        for older in [n for n in self.records if n < number]:
+            # A worker answers in order, so it was never written.
+            if self.records[older].encoded_answer is None:
                 self.records.pop(older, None)
 
 
