@@ -35,7 +35,7 @@ def test_a_step_may_be_begun_and_ended_apart_and_nothing_else_be_done_meanwhile(
             assert equal(envs.step_wait(), oracle.step(NO_ACTIONS))
 
 
-SHAPE = "expected actions of shape (4, 2), a row for each of environments 0 to 3, got "
+SHAPE = "expected actions of shape (4, 2) for environments 0 to 3, got "
 NUMBERS = "actions must be numbers of at most 8 bytes, got dtype "
 
 
@@ -49,7 +49,8 @@ NUMBERS = "actions must be numbers of at most 8 bytes, got dtype "
         (np.zeros((4, 2), object), NUMBERS + "object"),
         (
             np.array([[0, 0], [np.nan, 0], [0, 0], [0, np.nan]]),
-            "actions of environments [1, 3] are NaN; nothing was stepped",
+            "actions of environments [1, 3] are NaN; nothing was stepped: check the policy's "
+            "observations and its learning rate",
         ),
     ],
 )
@@ -60,6 +61,15 @@ def test_actions_that_do_not_fit_are_refused_and_nothing_is_stepped(executor, ac
             envs.step(actions)
         assert envs.get_attr("actions") == ([], [], [], [])
         assert envs.step(np.zeros((4, 2), np.float32))[1].tolist() == [1.0] * 4
+
+
+@both_executors
+def test_the_only_environment_is_named_without_a_range(executor):
+    message = "expected actions of shape (1, 2) for environment 0, got list of shape (2,)"
+    with closing(executor(BoxCountingEnv, 1)) as envs:
+        envs.reset(seed=0)
+        with pytest.raises(ValueError, match=exact(message)):
+            envs.step([0, 0])
 
 
 @both_executors
