@@ -179,6 +179,7 @@ class OddEnv(CountingEnv):
 
 FLOATS = "expected an observation of shape (2,) and dtype float64, got "
 STEP = "expected (observation, reward, terminated, truncated, info) from step(), with a number "
+FOUR = "as reward, got (1, 0.0, False, {}); an environment of the old Gym needs the class"
 RESET = "expected (observation, info dict) from reset(), got "
 INFO = "expected an info that is a dict, got "
 
@@ -189,11 +190,13 @@ INFO = "expected an info that is a dict, got "
     [
         ("step", 0, "abc", ValueError, FLOATS + "'abc' (str)"),
         ("step", None, None, TypeError, STEP + "as reward, got None"),
+        ("step", None, (1, 0.0, False, {}), TypeError, STEP + FOUR),
         ("step", 1, None, TypeError, "a number, got None"),
         ("step", 2, None, TypeError, "expected terminated to be a bool, got None"),
         ("step", 4, None, TypeError, INFO + "None"),
         ("last", 4, None, TypeError, INFO + "None"),
         ("reset", 1, None, TypeError, RESET + "(array([0., 0.]), None)"),
+        ("reset", None, 5, TypeError, RESET + "5; an environment of the old Gym needs the class"),
         ("reset", 0, 5, ValueError, FLOATS + "5 of shape () and dtype int64"),
     ],
 )

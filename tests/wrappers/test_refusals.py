@@ -15,6 +15,7 @@ from mtwrappers import (
     MultiEnvWrapper,
     NormalizeObservationPerTask,
     NormalizeRewardPerTask,
+    OldGym,
     PadSpaces,
     PointGoalEnv,
     RL2Observation,
@@ -42,6 +43,27 @@ from tests.refusals import (
     three_envs,
     two_tasks,
 )
+
+
+class OldEnv(CountingEnv):
+    """An environment whose steps, or resets, return what those of the old Gym do."""
+
+    def __init__(self, old_method="step"):
+        super().__init__()
+        self.old_method = old_method
+
+    def reset(self, **kwargs):
+        result = super().reset(**kwargs)
+        return result[0] if self.old_method == "reset" else result
+
+    def step(self, action):
+        obs, reward, done, _, info = super().step(action)
+        return obs, reward, done, info
+
+
+class OldEnvWithoutGymnasium:
+    step = OldEnv.step
+
 
 BOX = Box(0, 1, (1,))
 SHARED_ENV = CountingEnv()
@@ -104,6 +126,36 @@ def with_task_id(task_id):
         ),
         KeyError,
         "set_task(env, task) for the task {'b': 2}: 'a'",
+    ),
+    refusal(
+        lambda: begin_episode(MultiEnvWrapper([OldEnv])).step(0),
+        TypeError,
+        "expected (observation, reward, ...; an environment of the old Gym needs the class on the",
+    ),
+    refusal(
+        lambda: MultiEnvWrapper([partial(OldEnv, "reset")]).reset(),
+        TypeError,
+        "expected (observation, info ...; an environment of the old Gym needs the class on the",
+    ),
+    refusal(
+        lambda: MultiEnvWrapper([OldEnvWithoutGymnasium]),
+        TypeError,
+        "the constructor of task 0 must return a ...; an environment of the old Gym needs the",
+    ),
+    refusal(
+        lambda: EnvToMTEnv(OldEnvWithoutGymnasium(), [1]),
+        TypeError,
+        "env must be a gymnasium.Env, got ...; an environment of the old Gym needs the class on",
+    ),
+    refusal(
+        lambda: begin_episode(OldGym(OldEnv())).step(0),
+        TypeError,
+        "expected (observation, reward, ...; an environment of the old Gym needs the class on the",
+    ),
+    refusal(
+        lambda: OldGym(OldEnv("reset")).reset(),
+        TypeError,
+        "expected (observation, info ...; an environment of the old Gym needs the class on the",
     ),
     refusal(
         lambda: MultiEnvWrapper(["CartPole-v1"]),
