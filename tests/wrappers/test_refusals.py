@@ -5,7 +5,7 @@ from functools import partial
 import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
-from gymnasium.spaces import Box, Dict
+from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.vector import SyncVectorEnv
 from gymnasium.wrappers.vector import ClipReward
 
@@ -126,6 +126,16 @@ def with_task_id(task_id):
         ),
         KeyError,
         "set_task(env, task) for the task {'b': 2}: 'a'",
+    ),
+    refusal(
+        lambda: point_goals(
+            [8.0],
+            lambda env, task: None,
+            task_obs=lambda: 0,
+            task_observation_space=Discrete(2),
+        ).reset(),
+        TypeError,
+        "task_obs(task) for the task 8.0: ...takes 0 positional arguments but 1 was given",
     ),
     refusal(
         lambda: begin_episode(MultiEnvWrapper([OldEnv])).step(0),
