@@ -74,13 +74,18 @@ def load_object(argument: str, label: str) -> tuple[Any, str]:
         UsageError: If the import fails or lacks the object; the message begins with ``label``.
     """
     source, _, name = argument.rpartition(":")
-    file = source
-    if source.endswith(".py") and not Path(source).is_file():
-        hint = did_you_mean(source, [str(path) for path in Path(source).parent.glob("*.py")])
-        raise UsageError(f"{label}: there is no file {source!r}{f'; {hint}' if hint else ''}")
+    file, path = source, Path(source)
+    if source.endswith(".py"):
+        problem = "" if path.is_file() else f"there is no file {source!r}"
+    else:
+        is_path = path.name != source or path.is_file()
+        problem = f"a path must end in .py, got {source!r}" if is_path else ""
+    if problem:
+        hint = did_you_mean(str(path), [str(other) for other in path.parent.glob("*.py")])
+        raise UsageError(f"{label}: {problem}{f'; {hint}' if hint else ''}")
     try:
         if source.endswith(".py"):
-            module = _run_file(Path(source))
+            module = _run_file(path)
         else:
             sys.path.append(os.getcwd())
             module = importlib.import_module(source)

@@ -261,6 +261,12 @@ def check_each(value: Any, n: int, name: str, check: Callable[[Any, str], Any]) 
     return tuple(None if v is None else check(v, w) for v, w in zip(values, names, strict=True))
 
 
+# The end of a message about what may be an environment of the old Gym.
+OLD_GYM_HINT = (
+    "; an environment of the old Gym needs the class on the page 'Coming from other packages'"
+)
+
+
 def check_env(value: Any, name: str, method: str | None = None) -> Any:
     """Returns ``value`` if it is a `gymnasium.Env` (with ``method``), or raises `TypeError`."""
     if not isinstance(value, gymnasium.Env):
@@ -269,6 +275,8 @@ def check_env(value: Any, name: str, method: str | None = None) -> Any:
             hint = ", a vector environment: pass one environment, as its constructors make them"
         elif callable(value):
             hint = ": call it, and pass the environment that it makes"
+        elif hasattr(value, "step"):
+            hint = OLD_GYM_HINT
         raise TypeError(f"{name} must be a gymnasium.Env, got {value!r}{hint}")
     if method is not None and not value.has_wrapper_attr(method.partition("(")[0]):
         raise TypeError(f"{value} has no {method}")
@@ -283,11 +291,32 @@ def construct_env(maker: Callable[[], Any], name: str) -> Any:
         with_place(exc, f"the constructor of {name} failed")
         raise
     if not isinstance(env, gymnasium.Env):
-        raise TypeError(f"the constructor of {name} must return a gymnasium.Env, got {env!r}")
+        hint = OLD_GYM_HINT if hasattr(env, "step") else ""
+        raise TypeError(f"the constructor of {name} must return a gymnasium.Env, got {env!r}{hint}")
     for space_name in ("observation_space", "action_space"):
         if not isinstance(getattr(env, space_name, None), Space):
             raise TypeError(f"{name} must have an {space_name}, {env!r} has none")
     return env
+
+
+def check_reset(result: Any) -> Any:
+    """Returns the observation and info that a reset returned, or raises `TypeError`."""
+    is_pair = isinstance(result, tuple) and len(result) == 2
+    if not is_pair or not isinstance(result[1], dict):
+        hint = "" if is_pair else OLD_GYM_HINT
+        raise TypeError(f"expected (observation, info dict) from reset(), got {result!r}{hint}")
+    return result
+
+
+def explain_step(result: Any) -> TypeError:
+    """Makes the error for a step that did not return Gymnasium's five values."""
+    length = len(result) if isinstance(result, tuple) else 0
+    if length == 5 and result[1] is None:
+        return TypeError("expected a reward that is a number, got None")
+    return TypeError(
+        "expected (observation, reward, terminated, truncated, info) from step(), with a number as "
+        f"reward, got {result!r}{OLD_GYM_HINT if length == 4 else ''}"
+    )
 
 
 def check_log_sink(sink: LogSink | logging.Logger | None) -> LogSink:

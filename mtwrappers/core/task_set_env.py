@@ -12,7 +12,14 @@ from typing import Any, Generic
 from gymnasium.error import ResetNeeded
 
 from mtwrappers.common import seeding
-from mtwrappers.common.checks import check_flag, check_index, check_mapping, not_negative
+from mtwrappers.common.checks import (
+    check_flag,
+    check_index,
+    check_mapping,
+    check_reset,
+    explain_step,
+    not_negative,
+)
 from mtwrappers.common.errors import short
 from mtwrappers.common.types import AnyEnv, AnySpace, Info, Options, State
 from mtwrappers.core.mtenv import MTEnv, Observation
@@ -268,7 +275,9 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
         branch, seed = self._branch, None
         if branch is not None and self._env_seed is not None and branch not in self._seeded:
             seed = seeding.child_seed(self._env_seed, branch)
-        result = self._current_env.reset(seed=seed, options=options or None)
+        result: tuple[object, Info] = check_reset(
+            self._current_env.reset(seed=seed, options=options or None)
+        )
         if seed is not None and branch is not None:
             self._seeded.add(branch)
         return result
@@ -277,7 +286,11 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
         """Steps the environment of the current task, or raises `ResetNeeded`."""
         if self._episode is not EpisodeStatus.BEGUN:
             self._require_reset()
-        env_obs, reward, terminated, truncated, info = self._current_env.step(action)
+        result = self._current_env.step(action)
+        try:
+            env_obs, reward, terminated, truncated, info = result
+        except (TypeError, ValueError) as exc:
+            raise explain_step(result) from exc
         if self._history is not None:
             self._history.step(float(reward), bool(terminated or truncated), info)
         return (

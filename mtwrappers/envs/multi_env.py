@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, Unpack
 
 import gymnasium
+from gymnasium.error import DeprecatedEnv, Error, UnregisteredEnv
 from gymnasium.wrappers import RecordEpisodeStatistics
 from numpy.typing import ArrayLike
 
@@ -20,6 +21,7 @@ from mtwrappers.common.checks import (
     check_string,
     positive,
 )
+from mtwrappers.common.errors import with_place
 from mtwrappers.core.pad_spaces import Padding, Unify
 from mtwrappers.core.selection import SelectName
 from mtwrappers.vector.contract import MetaVectorEnv
@@ -74,6 +76,7 @@ def make_env(
     Raises:
         TypeError: If an argument is unknown, with a hint, or has the wrong type, or spaces cannot
             be padded.
+        UnregisteredEnv: If an id is not registered.
         ValueError: If an argument is none of the above, or the environments' spaces differ.
 
     >>> import gymnasium, mtwrappers
@@ -138,6 +141,7 @@ def make_vec_env(
 
     Raises:
         TypeError: If an argument is unknown, with a hint, or has the wrong type.
+        UnregisteredEnv: If an id is not registered.
         ValueError: If ``num_envs`` does not fit (the message names sizes that do), or names do not
             differ.
 
@@ -202,7 +206,7 @@ def _wrapper_arguments(
                 f"entry {i} of env_ids must be a string, got {env_id!r}; register the function "
                 "with gymnasium.register under an id of its own"
             )
-        check_string(env_id, f"entry {i} of env_ids")
+        _check_registered(check_string(env_id, f"entry {i} of env_ids"), i)
     common = {}
     if render_mode is not None:
         common["render_mode"] = check_string(render_mode, "render_mode")
@@ -227,6 +231,19 @@ def _wrapper_arguments(
         )
     names = ids if task_names is None else task_names
     return {"funcs_to_make_envs": makers, "task_names": names, "unify": unify}
+
+
+def _check_registered(env_id: str, i: int) -> None:
+    """Raises Gymnasium's error for an unknown id, even if its environment is built much later."""
+    if ":" in env_id:  # the module before the colon registers it when it is built
+        return
+    try:
+        gymnasium.spec(env_id)
+    except (DeprecatedEnv, UnregisteredEnv) as exc:
+        with_place(exc, f"entry {i} of env_ids")
+        raise
+    except Error:
+        pass  # an id without its version, which gymnasium.make completes
 
 
 def _check_limit(value: Any, name: str) -> int:

@@ -23,13 +23,19 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from mtwrappers.common.errors import full_message, printable
+from mtwrappers.common.errors import full_message, printable, short
 from mtwrappers.common.types import AnyArray
 from mtwrappers.state.arrays import add_member, read_members, to_npy
 from mtwrappers.state.env_state import get_state, set_state
 from mtwrappers.state.files import opened, write_atomically
 from mtwrappers.state.identity import unknown_arguments
-from mtwrappers.state.plain_data import array_name, decode, encode, set_generator
+from mtwrappers.state.plain_data import (
+    array_name,
+    decode,
+    encode,
+    hint_at_arrays,
+    set_generator,
+)
 
 VERSION = 1
 _MAGIC = b"mtwrappers checkpoint"
@@ -163,7 +169,8 @@ def _access(name: str, obj: Any) -> _Access:
         return _Access(obj.get_state, obj.set_state)
     raise TypeError(
         f"{name} must have get_state() and set_state(), or be an environment, a "
-        f"numpy.random.Generator or a dict, got {obj!r}"
+        f"numpy.random.Generator or a dict of arrays and JSON values, got {short(obj)}"
+        f"{hint_at_arrays(obj)}"
     )
 
 
@@ -192,8 +199,12 @@ def _are_same(state: Any, old_state: Any) -> bool:
 
 
 def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
-    with opened(path, sys.maxsize) as file:
-        data = _read_checked(file, str(path))
+    try:
+        with opened(path, sys.maxsize) as file:
+            data = _read_checked(file, str(path))
+    except OSError as exc:
+        text = f"{exc.strerror}; expected a file of save_checkpoint"
+        raise OSError(exc.errno, text, exc.filename) from None
     try:
         return from_bytes(data)
     except Exception as exc:  # the checksum is right, but this package did not write the file

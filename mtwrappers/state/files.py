@@ -61,6 +61,9 @@ class Unfinished:
             mode = target.lstat().st_mode
             if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
                 raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+        if not target.parent.exists():
+            text = "no such folder, make it first"
+            raise FileNotFoundError(errno.ENOENT, text, os.fspath(target.parent))
         prefix = hidden_name(target.name, _MARK)
         _remove_stale(target.parent, prefix)
         self._temporary, self.file = _open_beside(target.parent, prefix)

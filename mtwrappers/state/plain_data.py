@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from mtwrappers.common.errors import short
 from mtwrappers.common.types import AnyArray
 from mtwrappers.state import packages
 from mtwrappers.state.arrays import from_npy, is_plain
@@ -58,8 +59,15 @@ def encode(value: Any, where: str, arrays: list[AnyArray]) -> Any:
     kind = type(value).__name__ + (f" of {value.dtype}" if hasattr(value, "dtype") else "")
     raise TypeError(
         "a checkpoint holds JSON values, plain arrays and tasks of "
-        f"{', '.join(packages.MODULES)}; {where} is {value!r} ({kind})"
+        f"{', '.join(packages.MODULES)}; {where} is {short(value)} ({kind}){hint_at_arrays(value)}"
     )
+
+
+def hint_at_arrays(value: Any) -> str:
+    """The end of a message: how a tensor or a network is saved as arrays, else ``""``."""
+    if hasattr(value, "state_dict"):
+        return "; pass a dict with the tensors of its state_dict() as arrays, tensor.numpy()"
+    return "; pass it as an array, tensor.numpy()" if hasattr(value, "numpy") else ""
 
 
 def decode(value: Any, members: dict[str, bytes]) -> Any:

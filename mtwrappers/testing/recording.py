@@ -19,6 +19,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import iterate
 
+from mtwrappers.common.checks import OLD_GYM_HINT
 from mtwrappers.common.errors import full_message
 from mtwrappers.state.plain_data import copied, copied_if_possible
 from mtwrappers.testing.processes import NewProcess
@@ -310,7 +311,8 @@ def record_calls(
     def add_call(name: str, names: tuple[str, ...], returned: Any) -> None:
         if not isinstance(returned, tuple) or len(returned) != len(names):
             expected = ", ".join(names)
-            raise Failed(f"{name} must return ({expected}), got {format_value(returned)}")
+            hint = "" if vector else OLD_GYM_HINT
+            raise Failed(f"{name} must return ({expected}), got {format_value(returned)}{hint}")
         values = dict(zip(names, returned, strict=True))
         calls.append(Call(name, copy_values(values, ignore), vector))
         on_values(values)

@@ -19,7 +19,7 @@ from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from mtwrappers.common.checks import construct_env
+from mtwrappers.common.checks import check_reset, construct_env, explain_step
 from mtwrappers.common.errors import warn_about_close, with_place
 from mtwrappers.state.env_state import get_state, guard, require_identity, set_state
 from mtwrappers.state.plain_data import copied, copied_if_possible
@@ -258,7 +258,7 @@ class EnvBlock:
                     obs[i], reward, terminated, truncated, infos[i] = result
                     rewards[i] = reward
                 except (TypeError, ValueError) as exc:
-                    raise _not_a_step(result) from exc
+                    raise explain_step(result) from exc
                 steps = elapsed[i] + 1
                 elapsed[i] = steps
                 if terminated is not False or truncated is not False or steps >= limit:
@@ -403,10 +403,7 @@ class EnvBlock:
         env = self.envs[i]
         if self._logged:
             self.notes[i] = get_state(env)
-        result = env.reset(seed=seed, options=options)
-        if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[1], dict):
-            raise TypeError(f"expected (observation, info dict) from reset(), got {result!r}")
-        obs, info = result
+        obs, info = check_reset(env.reset(seed=seed, options=options))
         self._obs[i], self._infos[i] = obs, info
         self._elapsed[i], self.buffers.finished[i] = 0, False
         self.names[i] = info.get("task_name")
@@ -517,15 +514,6 @@ class EnvBlock:
 def _require_info(info: Any) -> None:
     if not isinstance(info, dict):
         raise TypeError(f"expected an info that is a dict, got {info!r}")
-
-
-def _not_a_step(result: Any) -> TypeError:
-    if isinstance(result, tuple) and len(result) == 5 and result[1] is None:
-        return TypeError("expected a reward that is a number, got None")
-    return TypeError(
-        "expected (observation, reward, terminated, truncated, info) from step(), with a number as "
-        f"reward, got {result!r}"
-    )
 
 
 def _flag(value: Any, name: str) -> bool:

@@ -24,6 +24,7 @@ from gymnasium.vector.utils import batch_space, iterate
 from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_callable, check_index, check_mapping, check_rows
+from mtwrappers.common.counts import format_range
 from mtwrappers.common.errors import with_place
 from mtwrappers.core.pad_spaces import Padding
 from mtwrappers.state.identity import describe, require_same
@@ -361,7 +362,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         except Exception:  # anything that is not nested like the space
             raise ValueError(f"expected actions in {space}, got {actions!r}") from None
         if len(rows) != n:
-            raise ValueError(f"expected actions for environments {self._span}, got {len(rows)}")
+            raise ValueError(f"expected actions for {self._span}, got {len(rows)}")
         return rows if self._pool.logs is None else copy.deepcopy(rows)
 
     def _refuse_actions(self, actions: Any, array: NDArray[Any] | None) -> NoReturn:
@@ -370,18 +371,22 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         shape = "different lengths" if array is None else f"shape {array.shape}"
         if array is None or array.shape != expected:
             raise ValueError(
-                f"expected actions of shape {expected}, a row for each of environments "
-                f"{self._span}, got {type(actions).__name__} of {shape}"
+                f"expected actions of shape {expected} for {self._span}, got "
+                f"{type(actions).__name__} of {shape}"
             )
         if array.dtype.kind not in "biuf" or array.itemsize > 8:
             raise ValueError(f"actions must be numbers of at most 8 bytes, got dtype {array.dtype}")
         rows = self._rows_in(np.isnan(array).reshape(n, -1).any(axis=1))
-        raise ValueError(f"actions of environments {rows} are NaN; nothing was stepped")
+        raise ValueError(
+            f"actions of environments {rows} are NaN; nothing was stepped: check the policy's "
+            "observations and its learning rate"
+        )
 
     @property
     def _span(self) -> str:
-        """The first and the last environment, for messages."""
-        return f"{self._first_row} to {self._first_row + self.num_envs - 1}"
+        """The environments, for messages."""
+        last_row = self._first_row + self.num_envs - 1
+        return format_range("environment", self._first_row, last_row)
 
     def _rows_in(self, mask: NDArray[np.bool_]) -> list[int]:
         """The environments in a mask, for messages."""

@@ -133,7 +133,12 @@ class EnvToMTEnv(TaskSetMTEnv[Any]):
             return self._task_obs  # a number, which needs no copy
         if self._observe_task is None:
             return copy.deepcopy(self._task_obs)
-        return copy.deepcopy(self._observe_task(self._task(self._task_state)))
+        task = self._task(self._task_state)
+        try:
+            return copy.deepcopy(self._observe_task(task))
+        except Exception as exc:
+            with_place(exc, f"task_obs(task) for the task {short(task)}")
+            raise
 
     def get_task_state(self) -> Any:
         """The index of the current task, or the element of the space."""

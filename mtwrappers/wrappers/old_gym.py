@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator
 
-from mtwrappers.common.checks import check_env, check_index, check_list
+from mtwrappers.common.checks import check_env, check_index, check_list, check_reset, explain_step
 from mtwrappers.common.seeding import check_seed, fresh_seed, task_generator
 from mtwrappers.common.types import AnyEnv, AnySpace, Info
 from mtwrappers.wrappers.vector import require_single
@@ -99,7 +99,7 @@ class OldGym:
         if self._keeps_task_state:
             task_state = self.env.get_wrapper_attr("get_task_state")()
             self.env.get_wrapper_attr("set_task_state")(task_state)
-        return self.env.reset()[0]
+        return check_reset(self.env.reset())[0]
 
     def step(self, action: Any) -> tuple[Any, float, bool, Info]:
         """Steps the environment.
@@ -109,7 +109,11 @@ class OldGym:
             which at a time limit has ``"TimeLimit.truncated"``, as in the old ``gym``: whether the
             limit alone ended the episode.
         """
-        obs, reward, terminated, truncated, info = self.env.step(action)
+        result = self.env.step(action)
+        try:
+            obs, reward, terminated, truncated, info = result
+        except (TypeError, ValueError) as exc:
+            raise explain_step(result) from exc
         if truncated:
             info = {**info, "TimeLimit.truncated": not terminated}
         return obs, float(reward), bool(terminated or truncated), info

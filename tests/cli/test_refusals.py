@@ -31,6 +31,7 @@ number = 3
 """
 FILES = {
     "own.py": POLICIES,
+    "own.txt": POLICIES,
     "broken.py": "def act(obs): ...\n1 / 0\n",
     "class.py": "class Own: ...\n\ndef make():\n    return Own\n",
     "broken.json": "{",
@@ -177,6 +178,14 @@ def _files(tmp_path, monkeypatch):
             "package.module:NAME. For a saved model, write a FILE.py with a function NAME",
         ),
         ("rollout MT1 --policy ovn.py:act", "is no file 'ovn.py'; did you mean 'own.py'"),
+        (
+            "rollout MT1 --policy own.txt:act",
+            "a path must end in .py, got 'own.txt'; did you mean 'own.py'?",
+        ),
+        (
+            "check ./own:act",
+            "./own:act: a path must end in .py, got './own'; did you mean 'own.py'?",
+        ),
         ("rollout MT1 --policy own.py:number", "or an object with get_actions, got 3"),
         ("rollout MT1 --policy own.py:Wants", "or an object with get_actions, got <class "),
         ("rollout MT1 --policy own.py:nothing", "the result of nothing() must be a function from"),

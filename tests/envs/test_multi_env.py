@@ -51,6 +51,15 @@ def test_the_task_can_be_left_out_or_shown_beside_the_observation():
     assert check_env_warnings(env) == []
 
 
+@pytest.mark.filterwarnings("ignore:.*Using the latest versioned environment:UserWarning")
+def test_an_id_may_lack_its_version_and_may_name_the_module_that_registers_it():
+    env = make(env_ids=["tests/Short", f"mtwrappers:{LONG}"])
+    assert [env.reset(seed=0)[0].tolist(), env.reset()[0].tolist()] == [
+        [0, 0, 0, 1, 0],
+        [100, 100, 100, 0, 1],
+    ]
+
+
 # Sub-environments that each stay with one task.
 
 

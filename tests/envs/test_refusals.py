@@ -1,6 +1,6 @@
 """Odd uses of the example and of the id over any environments: what was expected and what came."""
 
-from gymnasium.error import NameNotFound, ResetNeeded
+from gymnasium.error import NameNotFound, ResetNeeded, VersionNotFound
 
 from mtwrappers import PointGoalEnv
 from mtwrappers.vector.settings import DifferentSpacesError
@@ -126,7 +126,18 @@ from tests.refusals import (
     refusal(
         lambda: make("MultiEnv", env_ids=["tests/Nope-v9"]),
         NameNotFound,
-        "the constructor of task 0 ('tests/Nope-v9')",
+        "entry 0 of env_ids: Environment `Nope` doesn't exist in namespace tests.",
+    ),
+    # Its environment would be built only when a reset draws it.
+    refusal(
+        lambda: make("MultiEnv", env_ids=["tests/Short-v0", "tests/Logn-v0"]),
+        NameNotFound,
+        "entry 1 of env_ids: ...Did you mean: `Long`?",
+    ),
+    refusal(
+        lambda: make_vec("MultiEnv", env_ids=["tests/Short-v0", "tests/Long-v9"]),
+        VersionNotFound,
+        "entry 1 of env_ids: ...It provides versioned environments: [ `v0` ]",
     ),
     refusal(
         lambda: make("MultiEnv", env_kwargs=[3, {}]),

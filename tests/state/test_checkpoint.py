@@ -80,6 +80,21 @@ def test_values_come_back_as_they_were(value, tmp_path):
 # What does not go in.
 
 
+class FakeTensor:
+    """Prints many lines, and can be converted, as a tensor of PyTorch."""
+
+    def __repr__(self):
+        return f"tensor([{'0.0000,' * 20}" + f"\n        {'0.0000,' * 20}" * 26
+
+    def numpy(self):
+        return np.zeros((27, 20), np.float32)
+
+
+class FakeNetwork:
+    def state_dict(self):
+        return {"weight": FakeTensor()}
+
+
 @pytest.mark.parametrize(
     ("objects", "message"),
     [
@@ -87,6 +102,18 @@ def test_values_come_back_as_they_were(value, tmp_path):
         ({"it": {"a": [1, print]}}, r"it\['a'\]\[1\] is <built-in function"),
         ({"it": {"x": np.array([object()])}}, r"it\['x'\] is array"),
         ({"it": {"x": np.ma.array([1.0], mask=[True])}}, "(?s)masked_array.*dArray of float64"),
+        (
+            {"it": {"w": FakeTensor()}},
+            r"it\['w'\] is tensor\(.{90,113}\.\.\. .*; pass it as an array, t",
+        ),
+        (
+            {"it": FakeTensor()},
+            r"got tensor\(.{90,113}\.\.\.; pass it as an array, tensor\.numpy\(\)$",
+        ),
+        (
+            {"net": FakeNetwork()},
+            r"; pass a dict with the tensors of its state_dict\(\) as arrays, t",
+        ),
         ({"it": {"x": np.zeros(2, [("a", "<f8")])}}, r"\(ndarray of \[\('a', '<f8'\)\]\)"),
     ],
 )
@@ -250,7 +277,15 @@ def test_a_damaged_or_crafted_file_is_refused_at_once_and_changes_nothing(kind, 
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo, partial(os.symlink, "/dev/zero")])
 def test_what_is_no_file_is_refused_at_once(make, tmp_path):
     make(tmp_path / "x")
-    with pytest.raises(OSError, match=r"(not a regular file|Is a directory).*x"):
+    with pytest.raises(
+        OSError, match=r"(not a regular file|Is a directory); expected a file of.*x"
+    ):
+        mt.load_checkpoint(tmp_path / "x", it={})
+
+
+def test_a_file_that_is_missing_is_named_with_the_function_that_would_have_written_it(tmp_path):
+    message = f"No such file or directory; expected a file of save_checkpoint: '{tmp_path}/x'"
+    with pytest.raises(FileNotFoundError, match=re.escape(message)):
         mt.load_checkpoint(tmp_path / "x", it={})
 
 

@@ -1,6 +1,7 @@
 """Files that are whole or not there."""
 
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -72,6 +73,13 @@ def test_what_is_no_regular_file_is_refused_at_once_and_stays(make, tmp_path):
     with pytest.raises(OSError, match=r"not a regular file.*x"):
         write_atomically(tmp_path / "x", b"1")
     assert os.listdir(tmp_path) == ["x"]
+
+
+def test_a_folder_that_is_missing_is_named(tmp_path):
+    message = f"no such folder, make it first: '{tmp_path}/runs'"
+    with pytest.raises(FileNotFoundError, match=re.escape(message)):
+        write_atomically(tmp_path / "runs" / "x", b"1")
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_failed_write_leaves_the_file_of_before_alone(tmp_path, monkeypatch):

@@ -35,7 +35,7 @@ def test_a_step_may_be_begun_and_ended_apart_and_nothing_else_be_done_meanwhile(
             assert equal(envs.step_wait(), oracle.step(NO_ACTIONS))
 
 
-SHAPE = "expected actions of shape (4, 2), a row for each of environments 0 to 3, got "
+SHAPE = "expected actions of shape (4, 2) for environments 0 to 3, got "
 NUMBERS = "actions must be numbers of at most 8 bytes, got dtype "
 
 
@@ -49,7 +49,8 @@ NUMBERS = "actions must be numbers of at most 8 bytes, got dtype "
         (np.zeros((4, 2), object), NUMBERS + "object"),
         (
             np.array([[0, 0], [np.nan, 0], [0, 0], [0, np.nan]]),
-            "actions of environments [1, 3] are NaN; nothing was stepped",
+            "actions of environments [1, 3] are NaN; nothing was stepped: check the policy's "
+            "observations and its learning rate",
         ),
     ],
 )
@@ -60,6 +61,15 @@ def test_actions_that_do_not_fit_are_refused_and_nothing_is_stepped(executor, ac
             envs.step(actions)
         assert envs.get_attr("actions") == ([], [], [], [])
         assert envs.step(np.zeros((4, 2), np.float32))[1].tolist() == [1.0] * 4
+
+
+@both_executors
+def test_the_only_environment_is_named_without_a_range(executor):
+    message = "expected actions of shape (1, 2) for environment 0, got list of shape (2,)"
+    with closing(executor(BoxCountingEnv, 1)) as envs:
+        envs.reset(seed=0)
+        with pytest.raises(ValueError, match=exact(message)):
+            envs.step([0, 0])
 
 
 @both_executors
@@ -169,6 +179,7 @@ class OddEnv(CountingEnv):
 
 FLOATS = "expected an observation of shape (2,) and dtype float64, got "
 STEP = "expected (observation, reward, terminated, truncated, info) from step(), with a number "
+FOUR = "as reward, got (1, 0.0, False, {}); an environment of the old Gym needs the class"
 RESET = "expected (observation, info dict) from reset(), got "
 INFO = "expected an info that is a dict, got "
 
@@ -179,11 +190,13 @@ INFO = "expected an info that is a dict, got "
     [
         ("step", 0, "abc", ValueError, FLOATS + "'abc' (str)"),
         ("step", None, None, TypeError, STEP + "as reward, got None"),
+        ("step", None, (1, 0.0, False, {}), TypeError, STEP + FOUR),
         ("step", 1, None, TypeError, "a number, got None"),
         ("step", 2, None, TypeError, "expected terminated to be a bool, got None"),
         ("step", 4, None, TypeError, INFO + "None"),
         ("last", 4, None, TypeError, INFO + "None"),
         ("reset", 1, None, TypeError, RESET + "(array([0., 0.]), None)"),
+        ("reset", None, 5, TypeError, RESET + "5; an environment of the old Gym needs the class"),
         ("reset", 0, 5, ValueError, FLOATS + "5 of shape () and dtype int64"),
     ],
 )

@@ -5,7 +5,7 @@ from functools import partial
 import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
-from gymnasium.spaces import Box, Dict
+from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.vector import SyncVectorEnv
 from gymnasium.wrappers.vector import ClipReward
 
@@ -15,6 +15,7 @@ from mtwrappers import (
     MultiEnvWrapper,
     NormalizeObservationPerTask,
     NormalizeRewardPerTask,
+    OldGym,
     PadSpaces,
     PointGoalEnv,
     RL2Observation,
@@ -42,6 +43,27 @@ from tests.refusals import (
     three_envs,
     two_tasks,
 )
+
+
+class OldEnv(CountingEnv):
+    """An environment whose steps, or resets, return what those of the old Gym do."""
+
+    def __init__(self, old_method="step"):
+        super().__init__()
+        self.old_method = old_method
+
+    def reset(self, **kwargs):
+        result = super().reset(**kwargs)
+        return result[0] if self.old_method == "reset" else result
+
+    def step(self, action):
+        obs, reward, done, _, info = super().step(action)
+        return obs, reward, done, info
+
+
+class OldEnvWithoutGymnasium:
+    step = OldEnv.step
+
 
 BOX = Box(0, 1, (1,))
 SHARED_ENV = CountingEnv()
@@ -104,6 +126,46 @@ def with_task_id(task_id):
         ),
         KeyError,
         "set_task(env, task) for the task {'b': 2}: 'a'",
+    ),
+    refusal(
+        lambda: point_goals(
+            [8.0],
+            lambda env, task: None,
+            task_obs=lambda: 0,
+            task_observation_space=Discrete(2),
+        ).reset(),
+        TypeError,
+        "task_obs(task) for the task 8.0: ...takes 0 positional arguments but 1 was given",
+    ),
+    refusal(
+        lambda: begin_episode(MultiEnvWrapper([OldEnv])).step(0),
+        TypeError,
+        "expected (observation, reward, ...; an environment of the old Gym needs the class on the",
+    ),
+    refusal(
+        lambda: MultiEnvWrapper([partial(OldEnv, "reset")]).reset(),
+        TypeError,
+        "expected (observation, info ...; an environment of the old Gym needs the class on the",
+    ),
+    refusal(
+        lambda: MultiEnvWrapper([OldEnvWithoutGymnasium]),
+        TypeError,
+        "the constructor of task 0 must return a ...; an environment of the old Gym needs the",
+    ),
+    refusal(
+        lambda: EnvToMTEnv(OldEnvWithoutGymnasium(), [1]),
+        TypeError,
+        "env must be a gymnasium.Env, got ...; an environment of the old Gym needs the class on",
+    ),
+    refusal(
+        lambda: begin_episode(OldGym(OldEnv())).step(0),
+        TypeError,
+        "expected (observation, reward, ...; an environment of the old Gym needs the class on the",
+    ),
+    refusal(
+        lambda: OldGym(OldEnv("reset")).reset(),
+        TypeError,
+        "expected (observation, info ...; an environment of the old Gym needs the class on the",
     ),
     refusal(
         lambda: MultiEnvWrapper(["CartPole-v1"]),
