@@ -257,15 +257,15 @@ def test_what_the_replay_shows_and_what_only_the_file_says_are_printed(played):
     found = verify(played["ruled"] / "r.json")
     lines = str(found).splitlines()
     rules = found.result.protocol
-    assert lines[0] == f"protocol      short ({rules.digest[:10]}, not a published protocol)"
-    assert lines[1].startswith('environments  id="mtwrappers/MT1-v0", benchmark="MT1",')
-    assert "design        seed=0, episodes_per_task=5" in lines
-    assert "replayed      5 of 5 episodes" in lines
+    assert lines[0] == f"protocol          short ({rules.digest[:10]}, not a published protocol)"
+    assert lines[1].startswith('environments      id="mtwrappers/MT1-v0", benchmark="MT1",')
+    assert "design            seed=0, episodes_per_task=5" in lines
+    assert "replayed          5 of 5 episodes" in lines
     assert lines[-2:] == ["verified:", "mean over 1 task  1.000  0.566 to 1.000 (95%)"]
     assert max(map(len, lines)) <= 80
     text = str(verify(played["plain"] / "r.json", sample=0.4))
-    assert 'said by the file: policy="random", training_seed=1, note="a note"' in text
-    assert "replayed      4 of 6 episodes" in text
+    assert 'said by the file  policy="random", training_seed=1, note="a note"' in text
+    assert "replayed          4 of 6 episodes" in text
     assert "returns are equal to the last bit\nverified, as far as it was replayed:\n" in text
     assert text.endswith("\nsuccess at any step 0.000 (0.000 to 0.390, 95%), mean over 2 tasks")
 
@@ -536,7 +536,7 @@ def design(**change):
         (episode(1, length=7), "reach-v3, episode 1 has 7 steps, and the evidence 8 actions"),
         (
             episode(1, task_state=3),
-            "with its seed 5, reach-v3, episode 1 must have the goal ., got 3; verify the",
+            "with its seed 5, reach-v3, episode 1 must have the goal ., got 3; if the file",
         ),
         (episode(1, task="sweep-v3"), "sweep-v3, episode 1 has 8 steps, and the evidence 0"),
         (order(0, 1, 2, 3, 4), "the evidence has actions of 'push-v3/2', not an episode of it"),
