@@ -384,8 +384,8 @@ def _replay_claim(
     design = claim.design
     assert design is not None  # it has actions
     inner: MetaVectorEnv = replay_envs.make(claim).unwrapped
-    if claim.environments is not None and digest_goals(inner) != claim.environments.goals:
-        raise VerificationError(f"its goals are not those of {inner}")
+    if claim.environments is not None:
+        _check_goals(claim.environments.goals, digest_goals(inner), replay_envs.are_given)
     if design.phases is not None and inner.num_envs != len(claim.tasks):
         raise VerificationError(
             f"expected an environment for each of its phases {list(claim.tasks)}, as "
@@ -399,7 +399,7 @@ def _replay_claim(
         plan = plan_episodes(inner, design)
         if replay_envs.are_given:
             _check_given_tasks(claim, plan)
-        _check_plan(claim.episodes, plan)
+        _check_plan(claim, plan)
         plan = plan.select(_draw_sample(claim, sample))
         advance = stack.enter_context(bar.track("episodes", len(plan.episodes)))
         episodes = replay(inner, plan, actions, lambda episode: advance(1))
@@ -476,8 +476,25 @@ def _check_given_tasks(claim: EvaluationResult, plan: Plan) -> None:
         )
 
 
-def _check_plan(episodes: Sequence[Episode], plan: Plan) -> None:
-    """Raises `VerificationError` unless episodes are those of a plan, each once and in order."""
+def _check_goals(expected: str | None, actual: str | None, are_given: bool) -> None:
+    """Raises `VerificationError` unless environments have the goals of a result, by their digests.
+
+    Args:
+        expected: The digest in the result.
+        actual: The digest of the environments' goals.
+        are_given: Whether the user gave the environments.
+    """
+    if actual != expected:
+        way_out = "pass environments of the same id, seed and arguments" if are_given else UNEDITED
+        raise VerificationError(
+            f"its goals are not those of the environments: expected the digest {expected!r}, got "
+            f"{actual!r}; {way_out}"
+        )
+
+
+def _check_plan(claim: EvaluationResult, plan: Plan) -> None:
+    """Raises `VerificationError` unless a result's episodes are those of a plan, in order."""
+    episodes = claim.episodes
     for episode, planned in itertools.zip_longest(episodes, plan.episodes):
         if episode is None or planned is None or episode.place != planned.place:
             raise VerificationError(
@@ -487,8 +504,9 @@ def _check_plan(episodes: Sequence[Episode], plan: Plan) -> None:
             )
         if episode.task_state != planned.task_state:
             raise VerificationError(
-                f"with its seed {plan.design.seed}, {describe_episode(episode)} must have the goal "
-                f"{planned.task_state}, got {episode.task_state}; {UNEDITED}"
+                f"with its seed {plan.design.seed}, {describe_episode(episode)} must have the "
+                f"{claim.origin.state_noun} {planned.task_state}, got {episode.task_state}; "
+                f"{UNEDITED}"
             )
 
 
@@ -669,5 +687,5 @@ def _name_compared_fields(verification: Verification) -> str:
     if any(episode.success_once is not None for episode in episodes):
         names = ["success", "length", "steps to success"]
     if any(episode.task_state is not None for episode in episodes):
-        names.append("goals")
+        names.append(f"{verification.result.origin.state_noun}s")
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

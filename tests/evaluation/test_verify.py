@@ -15,7 +15,15 @@ import gymnasium
 import numpy as np
 import pytest
 
-from mtwrappers import evaluate, few_shot_evaluate, protocols
+from mtwrappers import (
+    EnvToMTEnv,
+    FlattenMTEnv,
+    PointGoalEnv,
+    as_vector,
+    evaluate,
+    few_shot_evaluate,
+    protocols,
+)
 from mtwrappers.evaluation import (
     EvaluationResult,
     EvidenceError,
@@ -216,6 +224,23 @@ def test_environments_of_ones_own_are_given(tmp_path):
 def test_workers_are_checked_before_the_file_is_read(arguments, error, message, tmp_path):
     with pytest.raises(error, match=message):
         verify(tmp_path / "missing.json", **arguments)
+
+
+@pytest.mark.filterwarnings("ignore:evaluates 1 of 2 tasks")
+def test_tasks_that_are_not_metaworlds_are_task_states(tmp_path):
+    goals = [{"goal": (0.5, 0.0)}, {"goal": (0.0, 0.5)}]
+    env = EnvToMTEnv(gymnasium.wrappers.TimeLimit(PointGoalEnv(), 3), goals)
+    with closing(as_vector([lambda: FlattenMTEnv(env)])) as envs:
+        evaluate(
+            lambda observations: np.full((1, 2), 0.1), envs, 2, evidence=tmp_path / "r.npz"
+        ).save(tmp_path / "r.json")
+        verification = verify(tmp_path / "r.json", envs=envs)
+        assert "steps to success and task states are equal" in str(verification)
+        data = json.loads((tmp_path / "r.json").read_text())
+        data["episodes"][1]["task_state"] = 1
+        (tmp_path / "r.json").write_text(json.dumps(data))
+        with pytest.raises(VerificationError, match="must have the task state 0, got 1"):
+            verify(tmp_path / "r.json", envs=envs)
 
 
 def test_a_normalization_that_the_replayed_returns_exceed_is_an_error_of_the_file(tmp_path):
@@ -555,7 +580,10 @@ def design(**change):
             "expected an evaluation of the format '.*', got '0'",
         ),
         (lambda data: data.update(evidence=None), "it was saved without evidence"),
-        (lambda data: data["environments"].update(goals="0"), "its goals are not those of Meta"),
+        (
+            lambda data: data["environments"].update(goals="0"),
+            "goals.* digest '0', got '.*'; if th",
+        ),
         (kwargs(num_goals=10**9), "num_goals must be at most 1,000, got 1,000,000,000"),
         (
             kwargs(total_tasks_per_cls=20_000, num_goals=10**6),
