@@ -13,8 +13,8 @@ from mtwrappers.evaluation.remake import VerificationError
 from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.result_files import read_results
 
-# The way out for a file that contradicts itself.
-UNEDITED = "verify the file as save() wrote it, without edits"
+# The way out for a file that contradicts itself or its replay.
+UNEDITED = "if the file was edited, verify it as save() wrote it"
 # Rows of tables, a limit of what costs time before the replay.
 _MAX_ROWS = 5000
 

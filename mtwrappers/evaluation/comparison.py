@@ -349,15 +349,16 @@ def _describe_pairing(
 ) -> str:
     """The sentence about which values of one run each are compared one by one."""
     [first], [second] = (compared.runs[method.name] for method in methods)
+    nouns = f"{first.result.origin.state_noun}s"
     if num_paired:
         return (
-            f"goals compared one by one at {num_paired} of "
+            f"{nouns} compared one by one at {num_paired} of "
             f"{format_count(len(compared.tasks), 'task')}, as both met the same"
         )
     for run in (first, second):
         if run.goals is None:
-            return f"goals are not compared one by one: {run.label} does not record them"
-    return "goals are not compared one by one: they are not the same"
+            return f"{nouns} are not compared one by one: {run.label} does not name them"
+    return f"{nouns} are not compared one by one: they are not the same"
 
 
 # The table.

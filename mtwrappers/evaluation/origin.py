@@ -68,6 +68,11 @@ class Origin:
         """Whether environments are Meta-World's."""
         return self.environments is not None and self.environments.is_metaworld
 
+    @property
+    def state_noun(self) -> str:
+        """The noun for a task state, which in Meta-World is the index of a goal."""
+        return "goal" if self.is_metaworld else "task state"
+
 
 def comparable_settings(origins: Sequence[Origin]) -> list[dict[str, Any] | None]:
     """The `Origin.settings` of results that are to be compared with each other.

@@ -90,8 +90,7 @@ class _Picture:
             axes.spines[["top", "right"]].set_visible(False)
             axes.tick_params(labelsize=_LABEL)
         if title:
-            above = {"fontsize": _LABEL + 1, "x": 0.01, "ha": "left"}
-            self.figure.suptitle(_wrap(title, _LINE - 8), **above)
+            self.figure.suptitle(_wrap(title, _LINE - 8), fontsize=_LABEL + 1)
         if footer:
             self.figure.supxlabel(_wrap(footer), fontsize=_LABEL, ha="left", x=0.01)
         data = io.BytesIO()

@@ -587,12 +587,9 @@ class EvaluationResult:
             mean_name, mean = MEAN_OVER_TASKS, self.overall[MEAN_OVER_TASKS][self._main_metric]
             assert mean is not None  # every episode has a return
             estimate = mean
-        interval = ""
-        if estimate.low is not None:
-            interval = f" ({estimate.low:.3f} to {estimate.high:.3f}, {CONFIDENCE:.0%})"
         # A mean over groups has every task as well.
         mean_label = label_mean(mean_name, len(self.tasks))
-        return f"{metric_name} {estimate.value:.3f}{interval}, {mean_label}"
+        return f"{metric_name} {estimate}, {mean_label}"
 
     @property
     def _main_metric(self) -> str:

@@ -40,7 +40,7 @@ _Z = -NormalDist().inv_cdf(_TAIL)
 
 @dataclass(frozen=True)
 class Estimate:
-    """A point estimate with its 95% confidence interval.
+    """A point estimate with its 95% confidence interval; ``str`` prints both.
 
     Args:
         value: The point estimate.
@@ -52,11 +52,18 @@ class Estimate:
     >>> rate = EvaluationResult(episodes).per_task["reach"]["success_once"]
     >>> rate.value, round(rate.low, 2), round(rate.high, 2)
     (0.75, 0.3, 0.95)
+    >>> print(rate)
+    0.750 (0.301 to 0.954, 95%)
     """
 
     value: float
     low: float | None = None
     high: float | None = None
+
+    def __str__(self) -> str:
+        if self.low is None or self.high is None:
+            return f"{self.value:.3f}"
+        return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f}, {CONFIDENCE:.0%})"
 
 
 # By the metric's name; None where no episode has it.

@@ -12,7 +12,7 @@ import math
 import os
 import textwrap
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context
@@ -22,7 +22,7 @@ from typing import Any
 from numpy.random import PCG64, Generator, SeedSequence
 
 from mtwrappers.common.checks import check_flag, check_fraction, not_negative
-from mtwrappers.common.counts import format_count
+from mtwrappers.common.counts import format_count, format_range
 from mtwrappers.common.errors import full_message, printable, short
 from mtwrappers.evaluation.claims import UNEDITED, read_claims
 from mtwrappers.evaluation.episodes import Episode
@@ -384,8 +384,8 @@ def _replay_claim(
     design = claim.design
     assert design is not None  # it has actions
     inner: MetaVectorEnv = replay_envs.make(claim).unwrapped
-    if claim.environments is not None and digest_goals(inner) != claim.environments.goals:
-        raise VerificationError(f"its goals are not those of {inner}")
+    if claim.environments is not None:
+        _check_goals(claim.environments.goals, digest_goals(inner), replay_envs.are_given)
     if design.phases is not None and inner.num_envs != len(claim.tasks):
         raise VerificationError(
             f"expected an environment for each of its phases {list(claim.tasks)}, as "
@@ -399,7 +399,7 @@ def _replay_claim(
         plan = plan_episodes(inner, design)
         if replay_envs.are_given:
             _check_given_tasks(claim, plan)
-        _check_plan(claim.episodes, plan)
+        _check_plan(claim, plan)
         plan = plan.select(_draw_sample(claim, sample))
         advance = stack.enter_context(bar.track("episodes", len(plan.episodes)))
         episodes = replay(inner, plan, actions, lambda episode: advance(1))
@@ -476,8 +476,25 @@ def _check_given_tasks(claim: EvaluationResult, plan: Plan) -> None:
         )
 
 
-def _check_plan(episodes: Sequence[Episode], plan: Plan) -> None:
-    """Raises `VerificationError` unless episodes are those of a plan, each once and in order."""
+def _check_goals(expected: str | None, actual: str | None, are_given: bool) -> None:
+    """Raises `VerificationError` unless environments have the goals of a result, by their digests.
+
+    Args:
+        expected: The digest in the result.
+        actual: The digest of the environments' goals.
+        are_given: Whether the user gave the environments.
+    """
+    if actual != expected:
+        way_out = "pass environments of the same id, seed and arguments" if are_given else UNEDITED
+        raise VerificationError(
+            f"its goals are not those of the environments: expected the digest {expected!r}, got "
+            f"{actual!r}; {way_out}"
+        )
+
+
+def _check_plan(claim: EvaluationResult, plan: Plan) -> None:
+    """Raises `VerificationError` unless a result's episodes are those of a plan, in order."""
+    episodes = claim.episodes
     for episode, planned in itertools.zip_longest(episodes, plan.episodes):
         if episode is None or planned is None or episode.place != planned.place:
             raise VerificationError(
@@ -487,8 +504,9 @@ def _check_plan(episodes: Sequence[Episode], plan: Plan) -> None:
             )
         if episode.task_state != planned.task_state:
             raise VerificationError(
-                f"with its seed {plan.design.seed}, {describe_episode(episode)} must have the goal "
-                f"{planned.task_state}, got {episode.task_state}; {UNEDITED}"
+                f"with its seed {plan.design.seed}, {describe_episode(episode)} must have the "
+                f"{claim.origin.state_noun} {planned.task_state}, got {episode.task_state}; "
+                f"{UNEDITED}"
             )
 
 
@@ -519,20 +537,40 @@ def _describe_fields(verification: Verification) -> list[str]:
         first["versions"] = {
             name: f"{there}, here {here}" for name, (there, here) in verification.versions.items()
         }
-    lines = [f"protocol      {protocol.label if protocol else 'none'}"]
+    rows = [("protocol", protocol.label if protocol else "none")]
     for head, values in first.items():
-        lines += _format_row(head, values)
-    for i, (previous, rows) in enumerate(itertools.pairwise(results), 1):
-        for head, values in rows.items():
-            repeated = previous[head].items()
-            changed = {k: v for k, v in values.items() if (k, v) not in repeated}
-            if changed:
-                lines += _format_row(f"{head} of result {i}", changed)
-        if missing := [name for head in previous for name in previous[head].keys() - rows[head]]:
-            lines += _wrap(f"not in result {i}: {', '.join(sorted(missing))}")
-    replayed = sum(verification.replayed.values())
+        changes = [*_list_changes([tables.get(head, {}) for tables in results])]
+        if values or changes:
+            rows += [(head, _format_values(values)), *changes]
+    num_replayed = sum(verification.replayed.values())
     episodes = format_count(_count_episodes(verification), "episode")
-    return [*lines, f"replayed      {replayed:,} of {episodes}"]
+    rows.append(("replayed", f"{num_replayed:,} of {episodes}"))
+    width = max(len(label) for label, _ in rows) + 2
+    return [line for label, text in rows for line in _wrap(f"{label:<{width}}{text}", width)]
+
+
+def _list_changes(results: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """The label and the text of rows on values that differ from those of the result before.
+
+    Consecutive results in which the same fields change have one row, with a list of values.
+    """
+    changes = [
+        {
+            name: values.get(name)
+            for name in dict.fromkeys((*values, *previous))
+            if values.get(name) != previous.get(name)
+        }
+        for previous, values in itertools.pairwise(results)
+    ]
+    groups = itertools.groupby(enumerate(changes, 1), key=lambda change: change[1].keys())
+    for names, numbered_changes in groups:
+        numbers, changed = zip(*numbered_changes, strict=True)
+        values = changed[0]
+        if len(changed) > 1:
+            values = {name: [values[name] for values in changed] for name in names}
+        if values:
+            label = f"  {format_range('result', numbers[0], numbers[-1])}"
+            yield label, _format_values(values)
 
 
 def _count_episodes(verification: Verification) -> int:
@@ -540,15 +578,13 @@ def _count_episodes(verification: Verification) -> int:
     return sum(len(result.episodes) for result in verification.results)
 
 
-def _format_row(head: str, values: Mapping[str, Any]) -> list[str]:
-    text = ", ".join(
+def _format_values(values: Mapping[str, Any]) -> str:
+    return ", ".join(
         f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in values.items()
     )
-    head = f"{head:<14}" if len(head) < 14 else f"{head}: "
-    return _wrap(f"{head}{text}")
 
 
-def _wrap(text: str, indent: int = 14) -> list[str]:
+def _wrap(text: str, indent: int) -> list[str]:
     return textwrap.wrap(text, 80, subsequent_indent=" " * indent, break_on_hyphens=False)
 
 
@@ -623,7 +659,7 @@ def _describe_outcome(verification: Verification) -> list[str]:
         if environments is not None and environments.wrappers:
             wrappers = ", ".join(environments.wrappers)
             cause += f" (it was measured in {wrappers}, which no replay is)"
-        cause = cause or "; if the file was edited, verify it as save() wrote it"
+        cause = cause or f"; {UNEDITED}"
         lines += _wrap(f"false: {verification.difference}{cause}", indent=2)
         episodes = format_count(replayed, "episode")
         return [*lines, f"not verified: {same:,} of {episodes} gave the same numbers"]
@@ -651,5 +687,5 @@ def _name_compared_fields(verification: Verification) -> str:
     if any(episode.success_once is not None for episode in episodes):
         names = ["success", "length", "steps to success"]
     if any(episode.task_state is not None for episode in episodes):
-        names.append("goals")
+        names.append(f"{verification.result.origin.state_noun}s")
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

@@ -39,8 +39,8 @@ def test_a_rollout_is_verified(rollout_copy, capsys):
     assert output.endswith(f"check the numbers:\n{command}\n")
     assert main([*command.split()[1:], "--workers", "2"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert any(line.startswith('said by the file: policy="mine", ') for line in lines)
-    assert "replayed      3 of 3 episodes" in lines
+    assert any(line.startswith('said by the file  policy="mine", ') for line in lines)
+    assert "replayed          3 of 3 episodes" in lines
     assert lines[-4:-1] == [
         "verified:",
         "success at any step 0.000 (0.000 to 0.561, 95%), mean over 1 task",
@@ -59,7 +59,7 @@ def test_a_rollout_is_verified(rollout_copy, capsys):
     assert verification["text"].splitlines() == lines[:-2]
     assert main(["verify", str(folder), "--sample", "0.3", *ONE_WORKER]) == 0  # its folder
     output = capsys.readouterr().out
-    assert "replayed      1 of 3 episodes\n" in output
+    assert "replayed          1 of 3 episodes\n" in output
     assert "verified, as far as it was replayed:\n" in output
 
 
@@ -111,6 +111,6 @@ def test_a_protocol_decides_how_a_rollout_is_run(tmp_path, capsys, monkeypatch):
     path = tmp_path / "results.json"
     assert main(["verify", str(path), *ONE_WORKER]) == 0
     assert (
-        f"protocol      short ({published.on('MT1', 'push-v3').digest[:10]}"
+        f"protocol          short ({published.on('MT1', 'push-v3').digest[:10]}"
         in capsys.readouterr().out
     )

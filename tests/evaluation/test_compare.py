@@ -40,7 +40,7 @@ def test_one_result_each_is_compared_over_episodes():
         "95% intervals over episodes of one run each; *: the interval excludes zero",
         "one task: Newcombe (1998); means: likewise, from Wilson's intervals at the",
         "effective number (Korn & Graubard 1998, Franco et al. 2019)",
-        "goals compared one by one at 2 of 2 tasks, as both met the same",
+        "task states compared one by one at 2 of 2 tasks, as both met the same",
     ]
 
 
@@ -61,14 +61,15 @@ def test_episodes_of_one_goal_are_compared_whatever_their_order():
 
 def test_a_comparison_says_by_which_rule_it_pairs():
     same = only(result(a=1, b=0), result(a=2, b=0))
-    assert same.pairing == "goals compared one by one at 2 of 2 tasks, as both met the same"
-    unknown = {"environments": Environments("x", {}, None)}
-    apart = only(result(made=unknown, a=1), result(made=unknown, a=2))
-    sentence = "goals are not compared one by one: result 1 of 'one' does not record them"
-    assert (apart.paired, apart.pairing) == (0, sentence)
+    assert same.pairing == "task states compared one by one at 2 of 2 tasks, as both met the same"
+    for env_id, nouns in (("x", "task states"), ("mtwrappers/MT1-v0", "goals")):
+        unknown = {"environments": Environments(env_id, {}, None)}
+        apart = only(result(made=unknown, a=1), result(made=unknown, a=2))
+        sentence = f"{nouns} are not compared one by one: result 1 of 'one' does not name them"
+        assert (apart.paired, apart.pairing) == (0, sentence)
     moved = [dataclasses.replace(e, task_state=9) for e in result(a=1).episodes]
     other = only(result(a=1), dataclasses.replace(result(a=1), episodes=moved))
-    assert other.pairing == "goals are not compared one by one: they are not the same"
+    assert other.pairing == "task states are not compared one by one: they are not the same"
     [runs] = compare({"one": [result(0, a=1)], "other": [result(i, a=1) for i in (0, 1)]})
     assert runs.pairing == "runs are not paired: each is a training of its own"
     for found in (same, apart, other, runs):

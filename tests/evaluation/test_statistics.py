@@ -35,6 +35,11 @@ def near(*values):
     return pytest.approx(values, abs=1e-4)
 
 
+def test_an_estimate_is_printed_with_its_interval():
+    assert str(Estimate(0.75, 0.3006, 0.9544)) == "0.750 (0.301 to 0.954, 95%)"
+    assert str(Estimate(-12.3456)) == "-12.346"
+
+
 # Rates.
 
 

@@ -15,7 +15,15 @@ import gymnasium
 import numpy as np
 import pytest
 
-from mtwrappers import evaluate, few_shot_evaluate, protocols
+from mtwrappers import (
+    EnvToMTEnv,
+    FlattenMTEnv,
+    PointGoalEnv,
+    as_vector,
+    evaluate,
+    few_shot_evaluate,
+    protocols,
+)
 from mtwrappers.evaluation import (
     EvaluationResult,
     EvidenceError,
@@ -218,6 +226,23 @@ def test_workers_are_checked_before_the_file_is_read(arguments, error, message, 
         verify(tmp_path / "missing.json", **arguments)
 
 
+@pytest.mark.filterwarnings("ignore:evaluates 1 of 2 tasks")
+def test_tasks_that_are_not_metaworlds_are_task_states(tmp_path):
+    goals = [{"goal": (0.5, 0.0)}, {"goal": (0.0, 0.5)}]
+    env = EnvToMTEnv(gymnasium.wrappers.TimeLimit(PointGoalEnv(), 3), goals)
+    with closing(as_vector([lambda: FlattenMTEnv(env)])) as envs:
+        evaluate(
+            lambda observations: np.full((1, 2), 0.1), envs, 2, evidence=tmp_path / "r.npz"
+        ).save(tmp_path / "r.json")
+        verification = verify(tmp_path / "r.json", envs=envs)
+        assert "steps to success and task states are equal" in str(verification)
+        data = json.loads((tmp_path / "r.json").read_text())
+        data["episodes"][1]["task_state"] = 1
+        (tmp_path / "r.json").write_text(json.dumps(data))
+        with pytest.raises(VerificationError, match="must have the task state 0, got 1"):
+            verify(tmp_path / "r.json", envs=envs)
+
+
 def test_a_normalization_that_the_replayed_returns_exceed_is_an_error_of_the_file(tmp_path):
     make = functools.partial(scripted, [{"name": "a", "lengths": (3,)}])
     result = evaluate(drawn, make(), 1, evidence=tmp_path / "r.npz")
@@ -257,15 +282,15 @@ def test_what_the_replay_shows_and_what_only_the_file_says_are_printed(played):
     found = verify(played["ruled"] / "r.json")
     lines = str(found).splitlines()
     rules = found.result.protocol
-    assert lines[0] == f"protocol      short ({rules.digest[:10]}, not a published protocol)"
-    assert lines[1].startswith('environments  id="mtwrappers/MT1-v0", benchmark="MT1",')
-    assert "design        seed=0, episodes_per_task=5" in lines
-    assert "replayed      5 of 5 episodes" in lines
+    assert lines[0] == f"protocol          short ({rules.digest[:10]}, not a published protocol)"
+    assert lines[1].startswith('environments      id="mtwrappers/MT1-v0", benchmark="MT1",')
+    assert "design            seed=0, episodes_per_task=5" in lines
+    assert "replayed          5 of 5 episodes" in lines
     assert lines[-2:] == ["verified:", "mean over 1 task  1.000  0.566 to 1.000 (95%)"]
     assert max(map(len, lines)) <= 80
     text = str(verify(played["plain"] / "r.json", sample=0.4))
-    assert 'said by the file: policy="random", training_seed=1, note="a note"' in text
-    assert "replayed      4 of 6 episodes" in text
+    assert 'said by the file  policy="random", training_seed=1, note="a note"' in text
+    assert "replayed          4 of 6 episodes" in text
     assert "returns are equal to the last bit\nverified, as far as it was replayed:\n" in text
     assert text.endswith("\nsuccess at any step 0.000 (0.000 to 0.390, 95%), mean over 2 tasks")
 
@@ -536,7 +561,7 @@ def design(**change):
         (episode(1, length=7), "reach-v3, episode 1 has 7 steps, and the evidence 8 actions"),
         (
             episode(1, task_state=3),
-            "with its seed 5, reach-v3, episode 1 must have the goal ., got 3; verify the",
+            "with its seed 5, reach-v3, episode 1 must have the goal ., got 3; if the file",
         ),
         (episode(1, task="sweep-v3"), "sweep-v3, episode 1 has 8 steps, and the evidence 0"),
         (order(0, 1, 2, 3, 4), "the evidence has actions of 'push-v3/2', not an episode of it"),
@@ -555,7 +580,10 @@ def design(**change):
             "expected an evaluation of the format '.*', got '0'",
         ),
         (lambda data: data.update(evidence=None), "it was saved without evidence"),
-        (lambda data: data["environments"].update(goals="0"), "its goals are not those of Meta"),
+        (
+            lambda data: data["environments"].update(goals="0"),
+            "goals.* digest '0', got '.*'; if th",
+        ),
         (kwargs(num_goals=10**9), "num_goals must be at most 1,000, got 1,000,000,000"),
         (
             kwargs(total_tasks_per_cls=20_000, num_goals=10**6),

@@ -68,12 +68,24 @@ def test_the_sequence_and_the_budgets_of_a_stream_are_said_by_the_file(points, t
 
     found = verify(changed(points, tmp_path, enlarge))
     assert found.ok
-    replayed, _, said = " ".join(str(found).split()).partition("said by the file: ")
+    replayed, _, said = " ".join(str(found).split()).partition("said by the file ")
     for field in ("CW20", "steps_per_task", "phases", "1000000"):
         assert field not in replayed
     assert 'id="mtwrappers/CW20-v0", sequence="CW20", steps_per_task=1000000' in said
     assert 'design_phases=[["hammer-v3", 1000000]' in said
     assert 'tasks=["0 hammer-v3", "3 push-back-v3"]' in replayed
+
+
+def test_points_in_which_the_same_fields_change_have_one_row(points, tmp_path):
+    lines = str(verify(points)).splitlines()
+    assert "  results 1 to 2  training_steps=[4, 8]" in lines
+
+    def name_policy(results):
+        results[2]["description"]["policy"] = "mine"
+
+    lines = str(verify(changed(points, tmp_path, name_policy))).splitlines()
+    assert "  result 1        training_steps=4" in lines
+    assert '  result 2        policy="mine", training_steps=8' in lines
 
 
 def test_what_a_later_result_lacks_is_printed_and_the_versions_of_all_results_are_compared(
@@ -84,7 +96,9 @@ def test_what_a_later_result_lacks_is_printed_and_the_versions_of_all_results_ar
         results[0]["versions"]["numpy"] = "1.0"
 
     found = verify(changed(points, tmp_path, change))
-    assert "not in result 1: policy" in str(found).splitlines()
+    text = " ".join(str(found).split())
+    assert 'result 1 training_steps=4, versions_numpy="' in text
+    assert '", policy=null result 2 training_steps=8 versions' in text
     assert found.versions.keys() == {"numpy"}
     assert found.versions["numpy"][0] == "1.0"
 
@@ -128,6 +142,7 @@ def test_the_points_of_a_stream_of_ones_own_are_verified_with_its_environments(t
     with closing(PhaseEvaluator(make_own_stream)) as evaluator:
         found = verify(tmp_path / "s.json", envs=evaluator.envs)
     assert found.ok
+    assert "environments" not in str(found)  # the file does not name any
     assert found.replayed == {"0 task 0": 6, "1 task 1": 6}
 
 

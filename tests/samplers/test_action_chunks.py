@@ -276,7 +276,7 @@ def test_an_open_loop_expert_of_meta_world_is_verified_and_keeps_its_chunks(tmp_
     verified = mt.verify(tmp_path / "r.json")
     assert verified.ok
     assert verified.result.description.action_chunk == 40
-    assert "said by the file: action_chunk=40, " in str(verified)
+    assert "said by the file  action_chunk=40, " in str(verified)
     loaded = type(result).load(tmp_path / "r.json")
     assert loaded == result
     assert "\n40 of each chunk's actions executed\n" in f"{loaded}\n"
