@@ -75,7 +75,7 @@ def test_the_argument_seed_determines_the_tasks_where_no_reset_has_a_seed(goals)
 
     with make_vec("CW10", 2, seed=5, goals=goals) as envs:
         both = [envs.reset() and envs.call("get_task_state") for _ in range(3)]
-    assert [list(one) for one in zip(*both, strict=True)] == [drawn(5)[1], drawn(6)[1]]
+    assert [list(states) for states in zip(*both, strict=True)] == [drawn(5)[1], drawn(6)[1]]
     assert drawn(5) == drawn(5) != drawn(6)
 
 

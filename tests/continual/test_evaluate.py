@@ -80,23 +80,29 @@ def baselines(curves=ALONE, points=(0, 5, 10), **kwargs):
     ]
 
 
-def result(runs=RUNS, **kwargs):
+def make_result(runs=RUNS, **kwargs):
     return ContinualResult(along(runs), **kwargs)
 
 
 def test_the_metrics_of_a_run_are_those_computed_by_hand():
-    one = result(RUNS[:1], baselines=baselines())
-    assert one.R.shape == (7, 3)
-    assert (one.phases, one.ends, one.points) == (("a", "b", "c"), (10, 20, 30), tuple(POINTS))
-    each = {
+    result = make_result(RUNS[:1], baselines=baselines())
+    assert result.R.shape == (7, 3)
+    assert (result.phases, result.ends, result.points) == (
+        ("a", "b", "c"),
+        (10, 20, 30),
+        tuple(POINTS),
+    )
+    expected_per_phase = {
         "score_after_phase": [[0.8, 1.0, 0.9]],
         "score_at_end": [[0.2, 0.4, 0.9]],
         "forgetting": [[0.6, 0.6, 0.0]],
         "area": [[0.6, 0.75, 0.75]],
         "forward_transfer": [[0.2, 2 / 3, 0.375]],
     }
-    assert one.per_phase.keys() == each.keys()
-    assert all(np.allclose(one.per_phase[name], values) for name, values in each.items())
+    assert result.per_phase.keys() == expected_per_phase.keys()
+    assert all(
+        np.allclose(result.per_phase[name], values) for name, values in expected_per_phase.items()
+    )
     expected = {
         "average_performance": (0.2 + 0.4 + 0.9) / 3,
         "forgetting": (0.6 + 0.6 + 0.0) / 3,
@@ -104,17 +110,17 @@ def test_the_metrics_of_a_run_are_those_computed_by_hand():
         "forward_transfer": (0.1 / 0.5 + 0.5 / 0.75 + 0.15 / 0.4) / 3,
     }
     for name, value in expected.items():
-        found = getattr(one, name)
-        assert found.value == pytest.approx(value, abs=1e-12), name
-        assert (found.low, found.high) == (None, None)
-    two = result(RUNS[:1], last=2).per_phase
+        estimate = getattr(result, name)
+        assert estimate.value == pytest.approx(value, abs=1e-12), name
+        assert (estimate.low, estimate.high) == (None, None)
+    two = make_result(RUNS[:1], last=2).per_phase
     assert np.allclose(two["score_after_phase"], [[0.6, 0.75, 0.75]])
     assert np.allclose(two["score_at_end"], [[0.2, 0.5, 0.75]])
 
 
 def test_the_metrics_of_runs_are_their_means_with_students_intervals():
     """t of one degree of freedom is 12.7062; no rate is below 0 or above 1."""
-    both = result(baselines=baselines())
+    both = make_result(baselines=baselines())
     expected = {
         "average_performance": ((0.5, 0.3), 0.0, 1.0),
         "forgetting": ((0.4, 0.0), -1.0, 1.0),
@@ -123,9 +129,9 @@ def test_the_metrics_of_runs_are_their_means_with_students_intervals():
     }
     for name, (values, *ends) in expected.items():
         mean, reach = np.mean(values), 12.7062 * np.ptp(values) / 2
-        found = getattr(both, name)
+        estimate = getattr(both, name)
         wanted = mean, max(mean - reach, ends[0]), min(mean + reach, ends[1])
-        assert (found.value, found.low, found.high) == pytest.approx(wanted, rel=1e-5)
+        assert (estimate.value, estimate.low, estimate.high) == pytest.approx(wanted, rel=1e-5)
 
 
 def test_a_baselines_runs_count_the_same_however_many_points_they_have():
@@ -138,65 +144,65 @@ def test_a_baselines_runs_count_the_same_however_many_points_they_have():
 
 
 def test_results_in_any_order_and_from_a_file_are_the_same(tmp_path):
-    every, alone = along(), baselines()
-    one = ContinualResult(every, alone)
-    other = ContinualResult(every[::-1], alone[::-1])
-    assert one == other
-    assert hash(one) == hash(other)
-    assert str(one) == str(other)
-    save_results(tmp_path / "r.json", every)
-    assert ContinualResult(load_results(tmp_path / "r.json"), alone) == one
-    assert ContinualResult(every) != one
+    results, baseline_results = along(), baselines()
+    result = ContinualResult(results, baseline_results)
+    reordered = ContinualResult(results[::-1], baseline_results[::-1])
+    assert result == reordered
+    assert hash(result) == hash(reordered)
+    assert str(result) == str(reordered)
+    save_results(tmp_path / "r.json", results)
+    assert ContinualResult(load_results(tmp_path / "r.json"), baseline_results) == result
+    assert ContinualResult(results) != result
 
 
 def test_the_metrics_are_those_of_continual_worlds_code():
     """Its `results_processing/tables.py` gives these numbers for logs with these scores."""
     rng = np.random.default_rng(0)
     points = [1000 * (k + 1) // 7 + 1000 * i for i in range(3) for k in range(7)]
-    scores, alone = rng.random((2, 21, 3)).round(1), rng.random((2, 7, 3)).round(1) * 0.9
+    scores, baseline_scores = rng.random((2, 21, 3)).round(1), rng.random((2, 7, 3)).round(1) * 0.9
     by_hand = [
-        one
-        for seed, run in enumerate(alone)
-        for one in baselines(run.T, points[:7], budget=1000, seed=seed, episodes=100)
+        result
+        for seed, run in enumerate(baseline_scores)
+        for result in baselines(run.T, points[:7], budget=1000, seed=seed, episodes=100)
     ]
-    given = along(scores, points, budget=1000)
-    one = ContinualResult(given, by_hand, last=5)
+    results = along(scores, points, budget=1000)
+    result = ContinualResult(results, by_hand, last=5)
     expected = {
         "average_performance": 0.413333333333,
         "forgetting": 0.136666666667,
         "forward_transfer": 0.117725016529,
     }
     for name, value in expected.items():
-        assert getattr(one, name).value == pytest.approx(value, abs=1e-12)
+        assert getattr(result, name).value == pytest.approx(value, abs=1e-12)
 
 
 def test_what_cannot_be_known_is_none():
-    one = ContinualResult([at(20, {0: 0.5, 1: 1.0}, names="ab")])
-    found = (one.average_performance.value, one.forgetting, one.backward_transfer)
-    assert found == (0.75, None, None)
-    assert one.forward_transfer is None
-    assert np.isnan(one.per_phase["score_after_phase"]).tolist() == [[True, False]]
-    assert "-" in str(one).splitlines()[1]
+    result = ContinualResult([at(20, {0: 0.5, 1: 1.0}, names="ab")])
+    metrics = (result.average_performance.value, result.forgetting, result.backward_transfer)
+    assert metrics == (0.75, None, None)
+    assert result.forward_transfer is None
+    assert np.isnan(result.per_phase["score_after_phase"]).tolist() == [[True, False]]
+    assert "-" in str(result).splitlines()[1]
 
 
 def test_forward_transfer_is_unknown_of_other_metrics_than_rates_of_success():
     """The largest possible gain of a return or a length is not known: 900 alone may be the best."""
     for metric, name in (("return", "return"), ("length", "length of episodes")):
-        one = result(RUNS[:1], baselines=baselines(), metric=metric)
-        assert one.forward_transfer is None
-        assert "forward_transfer" not in one.per_phase
-        assert str(one).splitlines()[-1] == (
+        result = make_result(RUNS[:1], baselines=baselines(), metric=metric)
+        assert result.forward_transfer is None
+        assert "forward_transfer" not in result.per_phase
+        assert str(result).splitlines()[-1] == (
             f"{name}, 1 run, without intervals; forward transfer is of success rates alone"
         )
-    assert one.forgetting.value == 0.0
+    assert result.forgetting.value == 0.0
 
 
 def test_forward_transfer_is_unknown_of_a_visit_that_is_shorter_than_the_baselines_first_point():
-    one = result(RUNS[:1], baselines=baselines(points=(0, 11, 12)))
-    assert np.isnan(one.per_phase["forward_transfer"]).all()
-    assert one.forward_transfer is None
-    assert one.forgetting.value == pytest.approx(0.4)
-    assert str(one).splitlines()[-1] == (
+    result = make_result(RUNS[:1], baselines=baselines(points=(0, 11, 12)))
+    assert np.isnan(result.per_phase["forward_transfer"]).all()
+    assert result.forward_transfer is None
+    assert result.forgetting.value == pytest.approx(0.4)
+    assert str(result).splitlines()[-1] == (
         "success at any step, 1 run, without intervals; forward transfer is unknown where a "
         "baseline is perfect or was not scored"
     )
@@ -205,16 +211,16 @@ def test_forward_transfer_is_unknown_of_a_visit_that_is_shorter_than_the_baselin
 def test_a_point_without_any_success_counts_as_0_where_others_report_some():
     """An environment may report success only when it happens."""
     nothing, some = at(0, dict.fromkeys(range(3))), at(10, {0: 0.5, 1: None, 2: None})
-    one = ContinualResult([nothing, some])
-    assert one.R.tolist() == [[0.0, 0.0, 0.0], [0.5, 0.0, 0.0]]
-    assert "2 of 3 tasks report no success and count as 0: 1: b, 2: c" in str(one).splitlines()
+    result = ContinualResult([nothing, some])
+    assert result.R.tolist() == [[0.0, 0.0, 0.0], [0.5, 0.0, 0.0]]
+    assert "2 of 3 tasks report no success and count as 0: 1: b, 2: c" in str(result).splitlines()
     assert ContinualResult([nothing, some], metric="length").R.tolist() == [[5.0] * 3] * 2
     with pytest.raises(ValueError, match="episodes of '0 a' have no success_once"):
         ContinualResult([nothing])
 
 
 def test_the_table_says_what_it_is_of():
-    assert str(result(baselines=baselines())).splitlines() == [
+    assert str(make_result(baselines=baselines())).splitlines() == [
         "phase  ends at  after phase  at the end  forgetting  forward transfer",
         "0: a        10         0.70        0.30        0.40             -0.10",
         "1: b        20         0.60        0.40        0.20              0.27",
@@ -230,7 +236,7 @@ def test_the_table_says_what_it_is_of():
 
 def test_the_points_of_all_curves_are_a_table(tmp_path):
     """Student's t with one degree of freedom is 12.7062; 0.8 and 0.6 are 0.7 +- 0.1."""
-    text = result().to_csv(tmp_path / "stream.csv")
+    text = make_result().to_csv(tmp_path / "stream.csv")
     assert (tmp_path / "stream.csv").read_text() == f"{text}\n"
     rows = [*csv.DictReader(text.splitlines())]
     assert len(rows) == 7 * 4
@@ -247,7 +253,7 @@ def test_the_points_of_all_curves_are_a_table(tmp_path):
 
 def test_the_picture_has_a_curve_for_each_phase(tmp_path):
     pytest.importorskip("matplotlib")
-    result().plot(tmp_path / "r.svg", "a title", "a note")
+    make_result().plot(tmp_path / "r.svg", "a title", "a note")
     drawn = (tmp_path / "r.svg").read_text()
     texts = (
         "a title",
@@ -280,8 +286,8 @@ def test_a_baseline_over_another_budget_than_that_of_a_repeated_task_is_not_comp
         return result.described(training_steps=steps)
 
     stream = [measure(design.tasks, steps, (0.5, 0.75)) for steps in (10, 40)]
-    alone = [measure(("0 a",), steps, (0.5,)) for steps in points]
-    transfer = ContinualResult(stream, alone).per_phase["forward_transfer"]
+    baseline_results = [measure(("0 a",), steps, (0.5,)) for steps in points]
+    transfer = ContinualResult(stream, baseline_results).per_phase["forward_transfer"]
     assert np.allclose(transfer, [[0.0, expected]], equal_nan=True)
 
 
@@ -324,16 +330,16 @@ def test_results_that_were_measured_in_different_ways_are_refused(
 
 
 def test_baselines_may_have_other_episodes_than_the_stream():
-    alone = measured_in(baselines(), CW10, seed=7, episodes_per_task=3)
-    result_along = ContinualResult(measured_in(along(), CW10), alone)
-    assert result_along.forward_transfer == result(baselines=baselines()).forward_transfer
+    baseline_results = measured_in(baselines(), CW10, seed=7, episodes_per_task=3)
+    result_along = ContinualResult(measured_in(along(), CW10), baseline_results)
+    assert result_along.forward_transfer == make_result(baselines=baselines()).forward_transfer
 
 
 NO_STREAM = EvaluationResult([Episode("a", 0, 0.0, 5)])
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("arguments", "message"),
     [
         ({"results": []}, "expected at least one result, got none"),
         ({"results": [NO_STREAM]}, "results must be of continual_evaluate or a PhaseEvaluator"),
@@ -354,9 +360,9 @@ NO_STREAM = EvaluationResult([Episode("a", 0, 0.0, 5)])
         ({"results": [at(0, dict.fromkeys(range(3)))]}, "episodes of '0 a' have no success_once"),
     ],
 )
-def test_what_is_no_result_is_refused(given, message):
+def test_what_is_no_result_is_refused(arguments, message):
     with pytest.raises((TypeError, ValueError), match=exact(message)):
-        ContinualResult(**{"results": along(), **given})
+        ContinualResult(**{"results": along(), **arguments})
 
 
 # Episodes.
@@ -426,38 +432,43 @@ def test_all_phases_are_evaluated_before_and_along_the_stream(n):
         train_in=train_in,
         episodes_per_phase=2,
     )
-    found = ContinualResult(results)
-    assert found.phases == ("task 0", "task 1", "task 0")
+    result = ContinualResult(results)
+    assert result.phases == ("task 0", "task 1", "task 0")
     # Two environments side by side take 16 steps for 15.
-    assert found.points == (0, 10, 20, 35 if n == 1 else 36, 50, 60, 70)
-    assert (found.ends, found.metric) == ((20, 50, 70), "success_once")
+    assert result.points == (0, 10, 20, 35 if n == 1 else 36, 50, 60, 70)
+    assert (result.ends, result.metric) == ((20, 50, 70), "success_once")
     first, second = [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]
-    assert found.R.tolist() == [first, first, first, second, second, first, first]
+    assert result.R.tolist() == [first, first, first, second, second, first, first]
     assert asked == [0, 10, 10, 15, 15 if n == 1 else 14, 10, 10]
-    assert found.forgetting.value == pytest.approx(1 / 3)
-    assert found.backward_transfer.value == pytest.approx(-0.5)
+    assert result.forgetting.value == pytest.approx(1 / 3)
+    assert result.backward_transfer.value == pytest.approx(-0.5)
 
 
-def points(found):
+def list_points(results):
     """The steps at which each task was evaluated."""
-    by_task = itertools.groupby(found, key=lambda one: one.tasks[0])
-    return {task: [one.description.training_steps for one in own] for task, own in by_task}
+    by_task = itertools.groupby(results, key=lambda result: result.tasks[0])
+    return {
+        task: [result.description.training_steps for result in task_results]
+        for task, task_results in by_task
+    }
 
 
-def rates(found):
-    return [one.overall["mean over tasks"]["success_once"].value for one in found]
+def list_success_rates(results):
+    return [result.overall["mean over tasks"]["success_once"].value for result in results]
 
 
 def test_points_are_at_the_nearest_step_and_baselines_are_of_each_task_alone_and_once(tmp_path):
     making = partial(make, *BUDGETS, **VISITS)
-    found = continual_evaluate(Learner, making, 3, episodes_per_phase=1)
-    assert ContinualResult(found).points == (0, 7, 13, 20, 30, 40, 50, 57, 63, 70)
+    results = continual_evaluate(Learner, making, 3, episodes_per_phase=1)
+    assert ContinualResult(results).points == (0, 7, 13, 20, 30, 40, 50, 57, 63, 70)
     asked, settings = [], {"episodes_per_phase": 1, "evidence": tmp_path / "b.npz"}
-    found = single_task_baselines(partial(Learner, asked=asked), making, 2, **settings)
+    baseline_results = single_task_baselines(partial(Learner, asked=asked), making, 2, **settings)
     actions = [read_evidence(tmp_path / f"b-{i}.npz") for i in range(6)]
-    assert [digest(one) for one in actions] == [one.evidence for one in found]
-    assert points(found) == {"0 task 0": [0, 10, 20], "1 task 1": [0, 15, 30]}
-    assert rates(found) == [1, 1, 1, 0, 1, 1]
+    assert [digest(recorded) for recorded in actions] == [
+        result.evidence for result in baseline_results
+    ]
+    assert list_points(baseline_results) == {"0 task 0": [0, 10, 20], "1 task 1": [0, 15, 30]}
+    assert list_success_rates(baseline_results) == [1, 1, 1, 0, 1, 1]
     assert asked == [0, 10, 10, 0, 15, 15]
 
 
@@ -479,27 +490,27 @@ def test_an_interrupted_run_goes_on_with_the_episodes_in_its_files(tmp_path):
 
 def test_a_learner_is_scored_where_it_stands_if_its_rollouts_do_not_divide_the_phases():
     """Three phases of 40 steps and rollouts of 32: it stands at 0, 32, 64, 96 and 120."""
-    given = partial(Learner, length=32), partial(make, 40, 40, 40), 2
-    found = ContinualResult(continual_evaluate(*given, episodes_per_phase=1))
-    assert found.points == (0, 32, 64, 96, 120)
-    assert found.R.tolist() == [[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1]]
-    assert round(found.forgetting.value, 2) == 0.67
-    assert "scored at" in str(found).splitlines()[0]
-    assert [line.split()[4] for line in str(found).splitlines()[1:4]] == ["32", "64", "120"]
-    alone = single_task_baselines(*given, episodes_per_phase=1)
-    assert points(alone) == {f"{i} task {i}": [0, 32, 64] for i in range(3)}
+    arguments = partial(Learner, length=32), partial(make, 40, 40, 40), 2
+    result = ContinualResult(continual_evaluate(*arguments, episodes_per_phase=1))
+    assert result.points == (0, 32, 64, 96, 120)
+    assert result.R.tolist() == [[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1]]
+    assert round(result.forgetting.value, 2) == 0.67
+    assert "scored at" in str(result).splitlines()[0]
+    assert [line.split()[4] for line in str(result).splitlines()[1:4]] == ["32", "64", "120"]
+    baseline_results = single_task_baselines(*arguments, episodes_per_phase=1)
+    assert list_points(baseline_results) == {f"{i} task {i}": [0, 32, 64] for i in range(3)}
 
 
 def test_the_step_of_several_environments_that_ends_a_phase_is_its_end():
     """Three environments use up 40 steps with the 42nd; nobody has met the next task yet."""
     settings = {"train_in": partial(side_by_side, 40, 40, 40, n=3), "episodes_per_phase": 1}
-    given = Learner, partial(make, 40, 40, 40), 1
-    found = ContinualResult(continual_evaluate(*given, **settings))
-    assert found.points == (0, 40, 80, 120)
-    assert found.R.tolist() == [[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
-    alone = single_task_baselines(*given, **settings)
-    assert points(alone) == {f"{i} task {i}": [0, 40] for i in range(3)}
-    assert rates(alone) == [1, 1, 0, 1, 0, 1]
+    arguments = Learner, partial(make, 40, 40, 40), 1
+    result = ContinualResult(continual_evaluate(*arguments, **settings))
+    assert result.points == (0, 40, 80, 120)
+    assert result.R.tolist() == [[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    baseline_results = single_task_baselines(*arguments, **settings)
+    assert list_points(baseline_results) == {f"{i} task {i}": [0, 40] for i in range(3)}
+    assert list_success_rates(baseline_results) == [1, 1, 0, 1, 0, 1]
 
 
 @pytest.mark.parametrize(
@@ -540,13 +551,13 @@ def test_an_evaluation_observes_each_phase_as_the_stream_does_and_leaves_the_str
     stream = making()
     stream.reset(seed=0)
     stream.step(0)
-    before = stream.unwrapped.get_state()
+    stream_state = stream.unwrapped.get_state()
     seen = []
     evaluator = PhaseEvaluator(making, 1, phases=[2, 0])
     evaluator(lambda obs: seen.append(obs[:, 2:]) or np.zeros(2, int), 1)
     assert equal(seen[0], np.eye(3)[[2, 0]])
     assert evaluator.results[0].tasks == ("2 task 0", "0 task 0")
-    assert equal(stream.unwrapped.get_state(), before)
+    assert equal(stream.unwrapped.get_state(), stream_state)
     evaluator.close()
 
 

@@ -100,7 +100,7 @@ def rows(result):
 
 
 def run_rows(envs, steps):
-    return [rows(one) for one in run_steps(envs, [[0, 0]] * steps) if len(one) == 5]
+    return [rows(result) for result in run_steps(envs, [[0, 0]] * steps) if len(result) == 5]
 
 
 # What Continual World does.
@@ -143,9 +143,9 @@ class ContinualPort:
 def test_boundaries_infos_and_onehots_are_those_of_continual_world(budget):
     """Three tasks, visited twice; the second visits have ids of their own."""
     visits = [0, 1, 2, 0, 1, 2]
-    made = [CountingEnv(LENGTHS[task], first=100 * task) for task in visits]
-    made = [TaskOnehotWrapper(env, i, len(visits)) for i, env in enumerate(made)]
-    theirs = ContinualPort([TimeLimit(env, 5) for env in made], budget)
+    envs = [CountingEnv(LENGTHS[task], first=100 * task) for task in visits]
+    envs = [TaskOnehotWrapper(env, i, len(visits)) for i, env in enumerate(envs)]
+    theirs = ContinualPort([TimeLimit(env, 5) for env in envs], budget)
     phases = [(task, budget) for task in visits]
     ours = TimeLimit(flat(phases, task_obs="phase", at_end="raise"), 5)
     obs, _ = ours.reset(seed=0)
@@ -207,29 +207,29 @@ def test_after_the_end_the_last_task_goes_on_and_counts_for_nothing(boundary):
 
 
 def test_the_state_of_a_stream_without_a_seed_unseeds_its_draws():
-    state, other = stream(AB).get_state(), stream(AB)
-    other.reset(seed=3)
-    other.set_state(state)
+    state, restored = stream(AB).get_state(), stream(AB)
+    restored.reset(seed=3)
+    restored.set_state(state)
     with pytest.raises(SeedNotSetError, match="the task seed is not set"):
-        other.sample_task_state()
+        restored.sample_task_state()
 
 
 @pytest.mark.parametrize("steps", [3, 9])
 def test_a_stream_goes_on_from_its_state(steps, tmp_path):
     """In a phase of several tasks, and after its end."""
-    env, other = (stream([("a", 2), (["b", "c"], 6)], lengths=(2, 2, 2)) for _ in range(2))
+    env, restored = (stream([("a", 2), (["b", "c"], 6)], lengths=(2, 2, 2)) for _ in range(2))
     env.reset(seed=3)
     run(env, steps)
     save_checkpoint(tmp_path / "stream", env=env)
-    load_checkpoint(tmp_path / "stream", env=other)
+    load_checkpoint(tmp_path / "stream", env=restored)
     with pytest.raises(ResetNeeded, match=exact("call reset() before step()")):
-        other.step(0)
-    assert [told(*one.reset()) for one in (env, other)].count("1b100") in (0, 2)
-    assert run(other, 20) == run(env, 20)
-    assert other.stream_steps == 8
+        restored.step(0)
+    assert [told(*task_stream.reset()) for task_stream in (env, restored)].count("1b100") in (0, 2)
+    assert run(restored, 20) == run(env, 20)
+    assert restored.stream_steps == 8
     env.set_task_state(0)  # which a state keeps
-    other.set_state(env.get_state())
-    assert [other.reset()[1]["task_id"] == 0 for _ in range(2)] == [True, False]
+    restored.set_state(env.get_state())
+    assert [restored.reset()[1]["task_id"] == 0 for _ in range(2)] == [True, False]
 
 
 def test_phases_say_which_steps_and_tasks_they_have():
@@ -350,11 +350,11 @@ def test_a_state_that_does_not_fit_changes_nothing(change, message):
     env = stream(AB)
     env.reset(seed=0)
     run(env, 3)
-    before, state = env.get_state(), stream(AB).get_state()
+    state_before, state = env.get_state(), stream(AB).get_state()
     change(state)
     with pytest.raises(ValueError, match=exact(message)):
         env.set_state(state)
-    assert equal(env.get_state(), before)
+    assert equal(env.get_state(), state_before)
     with pytest.raises(ValueError, match=exact("expected ['stream_steps'] of VectorTaskStream")):
         side_by_side(AB).set_state({})
 
@@ -415,9 +415,9 @@ def with_another_key():
     ],
 )
 def test_what_is_no_stream_is_refused(change, message):
-    given = {"env": three_tasks(), "phases": [("a", 1)], **change}
+    arguments = {"env": three_tasks(), "phases": [("a", 1)], **change}
     with pytest.raises((TypeError, ValueError), match=exact(message)):
-        TaskStream(given.pop("env"), given.pop("phases"), **given)
+        TaskStream(arguments.pop("env"), arguments.pop("phases"), **arguments)
 
 
 # Side by side.
@@ -495,9 +495,9 @@ def test_after_the_end_all_stay_with_the_last_task_and_statistics_of_tasks_stop(
     assert (inner.stream_finished, steps in (12, 13)) == (True, True)  # a step beyond the end
 
     def statistics():
-        return [{**one.get_state(), "episodes": None} for one in (envs, envs.env)]
+        return [{**wrapper.get_state(), "episodes": None} for wrapper in (envs, envs.env)]
 
-    before = statistics()
+    statistics_at_end = statistics()
     state = json.loads(json.dumps([envs.get_state(), envs.env.get_state()]))
     assert state[0]["episodes"]["uncounted"] == [0, 1]
     later = [result for result in run_steps(envs, [[0, 0]] * 12) if len(result) == 5]
@@ -506,14 +506,14 @@ def test_after_the_end_all_stay_with_the_last_task_and_statistics_of_tasks_stop(
     assert not any(result[3].any() for result in later)
     # Episodes have their own lengths, 2 and 3.
     assert (np.count_nonzero([result[2] for result in later], axis=0) >= 2).all()
-    for one, kept in zip((envs, envs.env), state, strict=True):
-        one.set_state(kept)
+    for wrapper, wrapper_state in zip((envs, envs.env), state, strict=True):
+        wrapper.set_state(wrapper_state)
     run_steps(envs, [[0, 0]] * 3)
-    assert (statistics(), inner.stream_steps) == (before, steps)
+    assert (statistics(), inner.stream_steps) == (statistics_at_end, steps)
     assert not envs.reset(seed=0)[1]["stream_finished"].any()
     assert inner.stream_steps == 0
     run_steps(envs, [[0, 0]])
-    assert statistics() != before
+    assert statistics() != statistics_at_end
 
 
 def test_the_step_that_ends_a_stream_is_the_last_that_counts():
@@ -529,7 +529,7 @@ def test_the_step_that_ends_a_stream_is_the_last_that_counts():
     counts = []
     for _ in range(9):
         *_, terminated, truncated, _ = env.step(0)
-        counts.append([sum(one.get_state()["count"]) // 1 for one in (env, env.env)])
+        counts.append([sum(wrapper.get_state()["count"]) // 1 for wrapper in (env, env.env)])
         if terminated or truncated:
             env.reset()
     # The last step that counts is the fifth: with two resets, seven observations were seen.
@@ -573,15 +573,15 @@ def test_a_step_that_was_interrupted_or_refused_counts_for_nobody():
 
 
 def test_what_is_no_shared_stream_is_refused():
-    def made(*makers):
+    def make_stream(*makers):
         return VectorTaskStream(MetaIterativeEnvExecutor(makers, len(makers)))
 
     with pytest.raises(TypeError, match="every environment is a TaskStream"):
-        made(*counting_makers(2))
-    for one, other in (({}, {"phases": [("a", 5)]}), ({}, {"at_end": "raise"})):
-        each = ({"phases": [("a", 4)], **given} for given in (one, other))
+        make_stream(*counting_makers(2))
+    for first, second in (({}, {"phases": [("a", 5)]}), ({}, {"at_end": "raise"})):
+        arguments = ({"phases": [("a", 4)], **kwargs} for kwargs in (first, second))
         with pytest.raises(ValueError, match=r"must have the same phases.* in environment 1"):
-            made(*(partial(flat, **given) for given in each))
+            make_stream(*(partial(flat, **kwargs) for kwargs in arguments))
     with pytest.raises(ValueError, match="at least 3 steps, one per environment, got 2"):
         side_by_side([("a", 4), ("b", 2)], 3)
     envs = side_by_side([("a", 40)])
@@ -641,27 +641,27 @@ def deadly(path, at, i):
 def test_kills_and_checkpoints_change_nothing_at_a_boundary_and_after_the_end(mode, at, tmp_path):
     """The third step of an episode ends a phase, and its reset begins one."""
 
-    def made(executor, path, *sizes, **kwargs):
+    def make_stream(executor, path, *sizes, **kwargs):
         makers = [partial(deadly, path, at, i) for i in range(4)]
         inner = executor(makers, *sizes, autoreset_mode=mode, **kwargs)
         return closing(VectorRL2Observation(VectorTaskStream(inner)))
 
     actions = np.zeros((18, 4), dtype=np.int64)
     with (
-        made(MetaIterativeEnvExecutor, tmp_path, 2, 2) as undisturbed,
-        made(parallel, tmp_path / "done", on_worker_failure="recover") as killed,
-        made(MetaIterativeEnvExecutor, tmp_path, 2, 2, journal=True) as restored,
+        make_stream(MetaIterativeEnvExecutor, tmp_path, 2, 2) as undisturbed,
+        make_stream(parallel, tmp_path / "done", on_worker_failure="recover") as killed,
+        make_stream(MetaIterativeEnvExecutor, tmp_path, 2, 2, journal=True) as restored,
     ):
         expected = [undisturbed.reset(seed=1), *run_steps(undisturbed, actions)]
         assert all(result[-1]["stream_finished"].all() for result in expected[-4:])
-        found = [killed.reset(seed=1), *run_steps(killed, actions[:5])]
+        actual = [killed.reset(seed=1), *run_steps(killed, actions[:5])]
         for begin, end in ((5, 10), (10, 16), (16, 18)):  # in the second phase, the third, after it
             save_checkpoint(tmp_path / "stream", envs=killed)
             load_checkpoint(tmp_path / "stream", envs=restored)
-            more = run_steps(killed, actions[begin:end])
-            assert equal(run_steps(restored, actions[begin:end]), more)
-            found += more
+            next_steps = run_steps(killed, actions[begin:end])
+            assert equal(run_steps(restored, actions[begin:end]), next_steps)
+            actual += next_steps
             kill(killed.unwrapped, 1)
-        assert equal(found, expected)
+        assert equal(actual, expected)
         assert killed.unwrapped.recoveries == 3
-        assert len({one.env.stream_steps for one in (undisturbed, killed, restored)}) == 1
+        assert len({envs.env.stream_steps for envs in (undisturbed, killed, restored)}) == 1

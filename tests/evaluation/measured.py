@@ -8,28 +8,32 @@ PLAIN = {"environments": Environments("x", {}, "ab"), "versions": {"mujoco": "3.
 _unique = itertools.count()
 
 
-def measured(episodes, design, made=None, **said):
+def measured(episodes, design, fields=None, **description):
     """A result with some of its fields, and what is said about it."""
-    fields = {**PLAIN, **(made or {}), "description": Description(**said)}
-    return EvaluationResult(tuple(episodes), design, **fields)
+    all_fields = {**PLAIN, **(fields or {}), "description": Description(**description)}
+    return EvaluationResult(tuple(episodes), design, **all_fields)
 
 
-def result(seed=None, steps=None, made=None, paid=None, chunk=None, **successes):
+def result(seed=None, steps=None, fields=None, paid=None, chunk=None, **successes):
     """A result of tasks with these successes, each at a goal, and with returns of its own.
 
     Success is at some step and never at the last; an integer stands for so many of four.
     """
     paid = float(next(_unique)) if paid is None else paid
     episodes = [
-        Episode(task, i, paid, 5, bool(one), False, i)
-        for task, own in successes.items()
-        for i, one in enumerate([i < own for i in range(4)] if isinstance(own, int) else own)
+        Episode(task, i, paid, 5, bool(success), False, i)
+        for task, task_successes in successes.items()
+        for i, success in enumerate(
+            [i < task_successes for i in range(4)]
+            if isinstance(task_successes, int)
+            else task_successes
+        )
     ]
-    said = {"training_seed": seed, "training_steps": steps, "action_chunk": chunk}
-    return measured(episodes, Design(0, 4), made, **said)
+    description = {"training_seed": seed, "training_steps": steps, "action_chunk": chunk}
+    return measured(episodes, Design(0, 4), fields, **description)
 
 
-def trials(*after, before=0, seed=None, steps=None, made=None, task="a"):
+def trials(*after, before=0, seed=None, steps=None, fields=None, task="a"):
     """Trials of three episodes that count, of which so many succeed, after two to adapt on."""
     paid = float(next(_unique))
 
@@ -43,4 +47,4 @@ def trials(*after, before=0, seed=None, steps=None, made=None, task="a"):
     few = {"trials": len(after), "adaptation_episodes": 2, "adaptation_steps": 1, "adapts": True}
     every = episodes([before] * len(after), 0, 2) + episodes(after, 2, 3)
     design = Design(0, 3, **few, adaptation_terminate_on_success=False)
-    return measured(every, design, made, training_seed=seed, training_steps=steps)
+    return measured(every, design, fields, training_seed=seed, training_steps=steps)

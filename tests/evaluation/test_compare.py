@@ -12,23 +12,23 @@ from mtwrappers.evaluation.statistics import Estimate, rate_difference
 from tests.evaluation.measured import result, trials
 
 
-def only(one, other):
-    [found] = compare({"one": [one], "other": [other]})
-    return found
+def compare_two(first, second):
+    [comparison] = compare({"one": [first], "other": [second]})
+    return comparison
 
 
 def test_one_result_each_is_compared_over_episodes():
-    found = only(result(a=2, b=0), result(a=4, b=1))
-    rows = [*found.tasks.values(), *found.overall.values()]
-    assert [(one.first, one.second, one.difference.value) for one in rows] == [
+    comparison = compare_two(result(a=2, b=0), result(a=4, b=1))
+    rows = [*comparison.tasks.values(), *comparison.overall.values()]
+    assert [(row.first, row.second, row.difference.value) for row in rows] == [
         *((0.5, 1.0, 0.5), (0.0, 0.25, 0.25), (0.25, 0.625, 0.375))
     ]
-    one = [np.array([1.0, 1, 0, 0]), np.zeros(4)]
-    other = [np.ones(4), np.array([1.0, 0, 0, 0])]
+    first = [np.array([1.0, 1, 0, 0]), np.zeros(4)]
+    second = [np.ones(4), np.array([1.0, 0, 0, 0])]
     assert rows[-1].difference == (
-        rate_difference(one, other, [True, True], np.array([0.5, 0.5])).estimate()
+        rate_difference(first, second, [True, True], np.array([0.5, 0.5])).estimate()
     )
-    assert str(found).splitlines() == [
+    assert str(comparison).splitlines() == [
         "A: one (1 run)",
         "B: other (1 run)",
         "",
@@ -45,63 +45,63 @@ def test_one_result_each_is_compared_over_episodes():
 
 
 def test_episodes_of_one_goal_are_compared_whatever_their_order():
-    one = result(a=[1, 1, 0, 0])
+    run = result(a=[1, 1, 0, 0])
     turned = [dataclasses.replace(e, number=3 - e.number) for e in result(a=[1, 1, 0, 0]).episodes]
-    same = only(one, dataclasses.replace(one, episodes=turned))
-    other = [dataclasses.replace(e, task_state=e.task_state + 1) for e in turned]
-    apart = only(one, dataclasses.replace(one, episodes=other))
+    same = compare_two(run, dataclasses.replace(run, episodes=turned))
+    moved = [dataclasses.replace(e, task_state=e.task_state + 1) for e in turned]
+    apart = compare_two(run, dataclasses.replace(run, episodes=moved))
     assert (same.paired, apart.paired) == (1, 0)
     assert same.tasks["a"].difference.high < apart.tasks["a"].difference.high
     # Goals that a seed determines are the same with the same seed alone.
     drawn = {"environments": Environments("x", {"goals": "continuous"}, "ab")}
-    first, second = (result(made=drawn, a=2) for _ in range(2))
+    first, second = (result(fields=drawn, a=2) for _ in range(2))
     seeded = dataclasses.replace(second, design=dataclasses.replace(second.design, seed=1))
-    assert [only(first, another).paired for another in (second, seeded)] == [1, 0]
+    assert [compare_two(first, another).paired for another in (second, seeded)] == [1, 0]
 
 
 def test_a_comparison_says_by_which_rule_it_pairs():
-    same = only(result(a=1, b=0), result(a=2, b=0))
+    same = compare_two(result(a=1, b=0), result(a=2, b=0))
     assert same.pairing == "task states compared one by one at 2 of 2 tasks, as both met the same"
     for env_id, nouns in (("x", "task states"), ("mtwrappers/MT1-v0", "goals")):
         unknown = {"environments": Environments(env_id, {}, None)}
-        apart = only(result(made=unknown, a=1), result(made=unknown, a=2))
+        apart = compare_two(result(fields=unknown, a=1), result(fields=unknown, a=2))
         sentence = f"{nouns} are not compared one by one: result 1 of 'one' does not name them"
         assert (apart.paired, apart.pairing) == (0, sentence)
     moved = [dataclasses.replace(e, task_state=9) for e in result(a=1).episodes]
-    other = only(result(a=1), dataclasses.replace(result(a=1), episodes=moved))
-    assert other.pairing == "task states are not compared one by one: they are not the same"
+    differing = compare_two(result(a=1), dataclasses.replace(result(a=1), episodes=moved))
+    assert differing.pairing == "task states are not compared one by one: they are not the same"
     [runs] = compare({"one": [result(0, a=1)], "other": [result(i, a=1) for i in (0, 1)]})
     assert runs.pairing == "runs are not paired: each is a training of its own"
-    for found in (same, apart, other, runs):
-        assert found.pairing in str(found).splitlines()
+    for comparison in (same, apart, differing, runs):
+        assert comparison.pairing in str(comparison).splitlines()
 
 
 def test_a_goal_that_is_met_twice_counts_twice_as_in_its_score():
     episodes = [dataclasses.replace(e, task_state=e.number // 3) for e in result(a=3).episodes]
-    one = dataclasses.replace(result(a=0), episodes=episodes)
-    assert only(one, dataclasses.replace(one, evidence="other")).tasks["a"].first == 0.75
+    run = dataclasses.replace(result(a=0), episodes=episodes)
+    assert compare_two(run, dataclasses.replace(run, evidence="other")).tasks["a"].first == 0.75
 
 
 def test_several_results_of_a_policy_are_runs():
     first, second = ([result(i, a=a, b=4) for i, a in enumerate(of)] for of in ((1, 2), (4, 3)))
-    [found] = compare({"one": first, "other": second})
-    assert ([one.runs for one in found.scores], found.unit) == ([2, 2], "runs")
-    row = found.tasks["a"].difference
+    [comparison] = compare({"one": first, "other": second})
+    assert ([score.runs for score in comparison.scores], comparison.unit) == ([2, 2], "runs")
+    row = comparison.tasks["a"].difference
     welchs = stats.ttest_ind([1, 0.75], [0.25, 0.5], equal_var=False).confidence_interval()
     assert (row.value, row.low, row.high) == (0.5, pytest.approx(welchs.low), 1.0)
-    assert found.tasks["b"].difference.low is None  # no run differs
-    mean = found.overall["mean over tasks"].difference
+    assert comparison.tasks["b"].difference.low is None  # no run differs
+    mean = comparison.overall["mean over tasks"].difference
     welchs = stats.ttest_ind([1, 0.875], [0.625, 0.75], equal_var=False).confidence_interval()
     assert (mean.low, mean.high) == pytest.approx((welchs.low, welchs.high))
-    assert str(found).splitlines()[-4:] == [
+    assert str(comparison).splitlines()[-4:] == [
         "95% intervals over runs; *: the interval excludes zero",
         "Welch's t (1947)",
         "2 runs are few: a star is right if runs scatter normally",
         "runs are not paired: each is a training of its own",
     ]
-    [alone] = compare({"one": first, "other": second[:1]})
-    assert all(row.difference.low is None for row in alone.overall.values())
-    assert "a single run has no interval: it says nothing about other runs" in str(alone)
+    [single] = compare({"one": first, "other": second[:1]})
+    assert all(row.difference.low is None for row in single.overall.values())
+    assert "a single run has no interval: it says nothing about other runs" in str(single)
 
 
 def test_a_difference_without_interval_says_that_runs_are_equal(monkeypatch):
@@ -109,8 +109,8 @@ def test_a_difference_without_interval_says_that_runs_are_equal(monkeypatch):
         [result(i, a=k, b=k, c=4) for i, k in enumerate(ks)] for ks in ((4, 4, 4), (0, 0, 0))
     )
     second[0] = result(0, a=0, b=1, c=4)
-    [found] = compare({"one": first, "other": second})
-    lines = str(found).splitlines()
+    [comparison] = compare({"one": first, "other": second})
+    lines = str(comparison).splitlines()
     assert lines[4:12] == [
         "a                   1.00   0.00   -1.00  equal runs",
         "b                   1.00   0.08   -0.92  -1.00 to -0.56 *",
@@ -121,13 +121,13 @@ def test_a_difference_without_interval_says_that_runs_are_equal(monkeypatch):
         "95% intervals over runs; *: the interval excludes zero",
         "Welch's t (1947)",
     ]
-    assert "equal runs" not in found.format(tasks=False)
+    assert "equal runs" not in comparison.format(tasks=False)
     # A single run, and runs of which some differ, have other reasons or none.
     assert "equal runs" not in str(compare({"one": first, "other": second[:1]})[0])
     footers = []
     monkeypatch.setattr(plot, "draw_rows", lambda *args: footers.append(args[-1]))
-    found.plot("plot.png")
-    found.plot("plot.png", tasks=False)
+    comparison.plot("plot.png")
+    comparison.plot("plot.png", tasks=False)
     lines = "lines: 95% intervals over runs; dark: the interval excludes zero"
     assert footers == [f"{lines}; without a line: equal runs", lines]
 
@@ -146,8 +146,8 @@ def test_the_axis_of_differences_is_as_long_as_they_are(difference, tick, tmp_pa
 def test_five_runs_have_an_interquartile_mean():
     first = [result(i, a=k, b=2) for i, k in enumerate((0, 1, 2, 3, 4))]
     second = [result(i, a=k, b=3) for i, k in enumerate((4, 3, 4, 4, 3))]
-    [found] = compare({"one": first, "other": second})
-    row = found.overall["interquartile mean"]
+    [comparison] = compare({"one": first, "other": second})
+    row = comparison.overall["interquartile mean"]
     assert row.first == pytest.approx((0.5 * 6) / 6)  # of 0, 1/4, 2/4, 2/4 x 5, 3/4, 1
     assert row.second == pytest.approx((0.75 * 5 + 1) / 6)
     assert row.difference.low < row.difference.value < row.difference.high
@@ -156,12 +156,12 @@ def test_five_runs_have_an_interquartile_mean():
 
 
 def test_few_shot_results_are_compared_trial_by_trial():
-    found = only(trials(0, 1, 0, 2, 1, 0), trials(3, 3, 2, 3, 3, 3))
-    row = found.tasks["a"]
+    comparison = compare_two(trials(0, 1, 0, 2, 1, 0), trials(3, 3, 2, 3, 3, 3))
+    row = comparison.tasks["a"]
     assert (row.first, row.second) == pytest.approx((4 / 18, 17 / 18))
-    assert (found.unit, found.paired) == ("trials", 1)
-    assert "95% intervals over trials of one run each" in str(found)
-    two = only(trials(0, 0), trials(3, 3))
+    assert (comparison.unit, comparison.paired) == ("trials", 1)
+    assert "95% intervals over trials of one run each" in str(comparison)
+    two = compare_two(trials(0, 0), trials(3, 3))
     assert two.tasks["a"].difference.low is None
     assert "tasks with fewer than 3 trials (here 2) have no interval, and so no star" in str(two)
 
@@ -170,17 +170,17 @@ def test_two_policies_that_record_success_are_needed():
     with pytest.raises(ValueError, match=r"two policies or more to compare, got \['one'\]"):
         compare({"one": [result(a=1)]})
     none = {"success_once": None, "success_final": None}
-    silent = [dataclasses.replace(e, **none) for e in result(a=1).episodes]
+    episodes = [dataclasses.replace(e, **none) for e in result(a=1).episodes]
     with pytest.raises(ValueError, match="'other' does not record success, and only success"):
-        only(result(a=1), EvaluationResult(silent))
+        compare_two(result(a=1), EvaluationResult(episodes))
 
 
 def test_a_plot_over_runs_has_no_interval_of_a_single_run(monkeypatch):
     drawn = []
     monkeypatch.setattr(plot, "draw_rows", lambda *arguments: drawn.append(arguments[3]))
-    [found] = compare({"one": [result(0, a=1)], "two": [result(0, a=1), result(1, a=3)]})
-    found.plot("plot.png")
+    [comparison] = compare({"one": [result(0, a=1)], "two": [result(0, a=1), result(1, a=3)]})
+    comparison.plot("plot.png")
     single, several = drawn[0][plot.RATE]
     assert [estimate.low for estimate in single.estimates] == [None, None]
     assert None not in [estimate.low for estimate in several.estimates]
-    assert found.scores[0].tasks["a"].low is not None
+    assert comparison.scores[0].tasks["a"].low is not None

@@ -19,11 +19,11 @@ def two_runs():
 
 
 def means(points):
-    return {steps: one.overall[MEAN].value for steps, one in points.items()}
+    return {steps: score.overall[MEAN].value for steps, score in points.items()}
 
 
-def rows(found, **kwargs):
-    return [*csv.DictReader(io.StringIO(found.to_csv(**kwargs)))]
+def rows(curve, **kwargs):
+    return [*csv.DictReader(io.StringIO(curve.to_csv(**kwargs)))]
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ def drawn(monkeypatch, tmp_path):
     save = Figure.savefig
     monkeypatch.setattr(Figure, "savefig", lambda f, *a, **k: (figures.append(f), save(f, *a, **k)))
 
-    def draw(found, *args, **kwargs):
-        found.plot(tmp_path / "curve.png", *args, **kwargs)
+    def draw(curve, *args, **kwargs):
+        curve.plot(tmp_path / "curve.png", *args, **kwargs)
         return figures[-1]
 
     return draw
@@ -42,51 +42,51 @@ def drawn(monkeypatch, tmp_path):
 
 def test_a_point_is_the_score_of_all_runs_at_its_steps():
     runs = two_runs()
-    found = curves({"mine": runs, "experts": [result(a=4, b=3)]})
-    points = found.points["mine"]
+    curve = curves({"mine": runs, "experts": [result(a=4, b=3)]})
+    points = curve.points["mine"]
     assert means(points) == {0: 0.125, 100: 0.5625, 250: 0.875}
-    for steps, one in points.items():
+    for steps, score in points.items():
         of_steps = [run for run in runs if run.description.training_steps == steps]
-        assert one == scores({"mine": of_steps}).methods["mine"]
+        assert score == scores({"mine": of_steps}).methods["mine"]
     assert points[0].tasks["a"].low is None
-    assert found.levels["experts"].overall[MEAN].value == 0.875
-    assert found.caption == (
+    assert curve.levels["experts"].overall[MEAN].value == 0.875
+    assert curve.caption == (
         "Success at any step, without a protocol.",
         "mine: 2 runs (training seeds 0, 1), 16 episodes at each point.",
         "experts (training steps not recorded): 1 run, 8 episodes.",
         "Bands: 95% intervals over runs (2 are few); of 1 run over its episodes, not over "
         "training. Each is for its point alone.",
     )
-    assert (found.unadapted, found.omitted, found.mismatch) == ({}, {}, "")
+    assert (curve.unadapted, curve.omitted, curve.mismatch) == ({}, {}, "")
 
 
 def test_steps_that_not_all_runs_have_are_left_out_and_named():
     runs = [*two_runs(), result(0, 1000, a=4, b=4), result(0, 50, a=0, b=1)]
-    found = curves({"mine": runs, "other": [result(None, 1000, a=1, b=1)]})
-    assert [*found.points["mine"]] == [0, 100, 250]
-    assert found.omitted == {"mine": (50, 1000)}
-    assert found.points["other"][1000].unit == "episodes"
-    assert "Left out, as not all runs of mine have them: 50, 1,000 steps." in found.caption
+    curve = curves({"mine": runs, "other": [result(None, 1000, a=1, b=1)]})
+    assert [*curve.points["mine"]] == [0, 100, 250]
+    assert curve.omitted == {"mine": (50, 1000)}
+    assert curve.points["other"][1000].unit == "episodes"
+    assert "Left out, as not all runs of mine have them: 50, 1,000 steps." in curve.caption
 
 
 def test_a_file_per_task_is_a_point_as_well():
-    parts = [result(0, n, **{task: k}) for n, task, k in ((5, "a", 1), (5, "b", 3), (9, "a", 4))]
-    found = curves({"mine": [*parts, result(0, 9, b=2)]})
-    assert means(found.points["mine"]) == {5: 0.5, 9: 0.75}
+    results = [result(0, n, **{task: k}) for n, task, k in ((5, "a", 1), (5, "b", 3), (9, "a", 4))]
+    curve = curves({"mine": [*results, result(0, 9, b=2)]})
+    assert means(curve.points["mine"]) == {5: 0.5, 9: 0.75}
 
 
 def test_few_shot_results_have_a_curve_before_adaptation_too(drawn):
     runs = [trials(1, 0, 0, seed=0, steps=10), trials(3, 3, 3, seed=1, steps=10)]
     runs += [trials(3, 3, 3, before=seed + 1, seed=seed, steps=20) for seed in (0, 1)]
-    found = curves({"mine": runs})
-    after, before = (means(of["mine"]) for of in (found.points, found.unadapted))
-    assert after == pytest.approx({10: 5 / 9, 20: 1.0})
-    assert before == pytest.approx({10: 0.0, 20: 0.75})
-    assert found.caption[1] == "Dashed: before adaptation."
-    assert [(one["adaptation"], one["training_steps"]) for one in rows(found, tasks=False)] == [
+    curve = curves({"mine": runs})
+    adapted, unadapted = (means(of["mine"]) for of in (curve.points, curve.unadapted))
+    assert adapted == pytest.approx({10: 5 / 9, 20: 1.0})
+    assert unadapted == pytest.approx({10: 0.0, 20: 0.75})
+    assert curve.caption[1] == "Dashed: before adaptation."
+    assert [(row["adaptation"], row["training_steps"]) for row in rows(curve, tasks=False)] == [
         *(("before", "10"), ("before", "20"), ("after", "10"), ("after", "20"))
     ]
-    [axes] = drawn(found).axes
+    [axes] = drawn(curve).axes
     solid, bar, dashed, *_ = axes.lines  # at 20 steps, both runs are at 1
     assert (solid.get_linestyle(), dashed.get_linestyle()) == ("-", "--")
     assert dashed.get_label() == "mine, before adaptation"
@@ -94,7 +94,7 @@ def test_few_shot_results_have_a_curve_before_adaptation_too(drawn):
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "message"),
+    ("first", "second", "message"),
     [
         (result(a=1), result(b=1), r"no result of \['mine'\] names its training_steps"),
         (result(0, 10, a=1), result(1, a=1), "result 2 of 'mine' does not name its training_steps"),
@@ -105,26 +105,26 @@ def test_few_shot_results_have_a_curve_before_adaptation_too(drawn):
         (result(0, 10, a=1), result(0, 20, b=1), "does not have the task a, as .* does: evaluate"),
     ],
 )
-def test_points_that_make_no_curve_are_refused(one, other, message):
+def test_points_that_make_no_curve_are_refused(first, second, message):
     with pytest.raises(ValueError, match=message):
-        curves({"mine": [one, other]})
+        curves({"mine": [first, second]})
 
 
 def test_a_curve_that_is_forced_says_so():
     runs = [result(0, 10, a=1), result(0, 20, {"versions": {"mujoco": "3.2.0"}}, a=1)]
     with pytest.raises(IncomparableError, match=r"mujoco 3\.3\.0 and 3\.2\.0"):
         curves({"mine": runs})
-    found = curves({"mine": runs}, force=True)
-    assert found.caption[0] == (
+    curve = curves({"mine": runs}, force=True)
+    assert curve.caption[0] == (
         "FORCED, these results are not comparable: mujoco 3.3.0 and 3.2.0 (result 2 of 'mine')."
     )
-    assert {row["mismatch"][:6] for row in rows(found)} == {"mujoco"}
+    assert {row["mismatch"][:6] for row in rows(curve)} == {"mujoco"}
 
 
 def test_the_picture_has_a_line_per_method_and_a_band_per_interval(drawn):
     many = [result(0, steps, a=2, b=1) for steps in (0, 500_000, 2_000_000)]
-    found = curves({"mine": many, "experts": [result(a=4, b=4)]})
-    figure = drawn(found, "A title", beside={"published": [(1_000_000, 0.5), (0, 0.1)]})
+    curve = curves({"mine": many, "experts": [result(a=4, b=4)]})
+    figure = drawn(curve, "A title", beside={"published": [(1_000_000, 0.5), (0, 0.1)]})
     [axes] = figure.axes
     assert [line.get_xydata().tolist() for line in axes.lines] == [
         [[0, 0.375], [500_000, 0.375], [2_000_000, 0.375]],
@@ -138,7 +138,7 @@ def test_the_picture_has_a_line_per_method_and_a_band_per_interval(drawn):
     [legend] = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["mine", "experts", "published"]
     assert "mine: 1 run (training seed 0), 8 episodes at each point." in figure.get_supxlabel()
-    assert [axes.get_title() for axes in drawn(found, tasks=True).axes[1:]] == ["a", "b"]
+    assert [axes.get_title() for axes in drawn(curve, tasks=True).axes[1:]] == ["a", "b"]
 
 
 def test_a_level_beside_points_before_any_training_is_drawn_and_no_step_is_below_zero(drawn):

@@ -63,8 +63,8 @@ def test_a_policy_is_told_of_each_beginning_before_its_first_action(mode):
 def test_success_at_any_step_and_at_the_last(mode, key, at, once, final):
     """At step 0, the infos of a reset, is none of the episode's steps."""
     envs = scripted([{"success_at": at, "key": key}], autoreset_mode=mode)
-    found = evaluate(ones, envs, 2).per_task["task 0"]
-    assert (found["success_once"].value, found["success_final"].value) == (once, final)
+    estimates = evaluate(ones, envs, 2).per_task["task 0"]
+    assert (estimates["success_once"].value, estimates["success_final"].value) == (once, final)
 
 
 def test_success_that_infos_do_not_tell_is_none_and_has_no_column():
@@ -121,8 +121,8 @@ def test_each_step_has_its_own_success(successes, final, first, longest, mode):
 
 def test_an_episode_that_tells_nothing_among_others_that_do_did_not_succeed():
     makers = [partial(TellsInSteps, 2, 3), partial(TellsInSteps, 2, 3, lengths=[1])]
-    found = evaluate(ones, MetaIterativeEnvExecutor(makers, 1, 2), 4).per_task["a"]
-    assert (found["success_once"].value, found["success_final"].value) == (0.5, 0.5)
+    estimates = evaluate(ones, MetaIterativeEnvExecutor(makers, 1, 2), 4).per_task["a"]
+    assert (estimates["success_once"].value, estimates["success_final"].value) == (0.5, 0.5)
 
 
 @all_modes

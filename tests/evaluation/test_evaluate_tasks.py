@@ -38,8 +38,8 @@ def test_goals_come_in_an_order_that_the_seed_draws_anew_for_each_sweep():
     rules = protocols["metaworld-3.1"].variant(
         "mine", benchmark="MT1", env_name="reach-v3", num_goals=20, episodes_per_task=40
     )
-    first, other = ([one.task_state for one in rules.plan(seed)] for seed in (0, 1))
-    orders = [first[:20], first[20:], other[:20], other[20:]]
+    first, second = ([episode.task_state for episode in rules.plan(seed)] for seed in (0, 1))
+    orders = [first[:20], first[20:], second[:20], second[20:]]
     assert all(sorted(order) == list(range(20)) for order in orders)
     assert len({tuple(order) for order in [*orders, range(20)]}) == 5
 
@@ -48,12 +48,12 @@ def test_groups_of_a_meta_learning_class_share_its_row_and_play_their_own_goals(
     envs = gymnasium.make_vec(
         "mtwrappers/CustomML-test-v0", num_goals=6, meta_batch_size=2, max_episode_steps=5
     )
-    own = [set(indices) for indices in envs.get_attr("task_states")]
+    group_states = [set(indices) for indices in envs.get_attr("task_states")]
     result = evaluate(lambda obs: np.zeros((2, 4)), envs, 6)
     assert result.tasks == ("door-open-v3",)
     states = [episode.task_state for episode in result.episodes]
     assert sorted(states) == list(range(6))
-    assert all(state in own[i % 2] for i, state in enumerate(states))
+    assert all(state in group_states[i % 2] for i, state in enumerate(states))
 
 
 def moving(**kwargs):
@@ -64,14 +64,14 @@ def moving(**kwargs):
 
 def test_environments_that_move_between_tasks_are_told_which_to_play():
     envs = MetaIterativeEnvExecutor(partial(moving, sample_tasks_on_reset=True), 2)
-    whole, some = evaluate(ones, envs, 5), evaluate(ones, envs, 5, tasks=["c", "b"])
-    assert {task: lengths(whole, task) for task in whole.tasks} == {
+    all_tasks, some_tasks = evaluate(ones, envs, 5), evaluate(ones, envs, 5, tasks=["c", "b"])
+    assert {task: lengths(all_tasks, task) for task in all_tasks.tasks} == {
         "a": [1] * 5,
         "b": [2] * 5,
         "c": [3] * 5,
     }
     # Some tasks have the episodes that they have among all.
-    assert [e for e in whole.episodes if e.task != "a"] == list(some.episodes)
+    assert [e for e in all_tasks.episodes if e.task != "a"] == list(some_tasks.episodes)
 
 
 def test_environments_that_stay_on_their_task_are_left_there():
@@ -106,10 +106,10 @@ def test_environments_of_one_name_are_one_task_only_if_they_are_alike():
     for makers, m, k in ((make, 2, 1), ([make] * 2, 2, 1), ([make, partial(make)], 1, 2)):
         result = evaluate(ones, MetaIterativeEnvExecutor(makers, m, k), 3)
         assert [len(result.of_task(task)) for task in result.tasks] == [3]
-    other = partial(ScriptedEnv, [5], name="a")
+    longer = partial(ScriptedEnv, [5], name="a")
     message = r"must have names that differ, got 'a' for environments 0 and 2: .*task_name=\.\.\."
     with pytest.raises(ValueError, match=message):
-        evaluate(ones, MetaIterativeEnvExecutor([make, other], 2, 2), 3)
+        evaluate(ones, MetaIterativeEnvExecutor([make, longer], 2, 2), 3)
 
 
 def test_tasks_of_one_environment_have_names_that_differ():
@@ -195,17 +195,17 @@ def ours(env):
 
 def statistics_of(env):
     """The count of each normalizing wrapper, and whether it goes on counting."""
-    found = []
+    statistics = []
     while isinstance(env, (gymnasium.Wrapper, gymnasium.vector.VectorWrapper)):
         if hasattr(env, "get_state"):
             # Which episodes there are is another matter: an evaluation begins new ones.
             state = {key: value for key, value in env.get_state().items() if key != "episodes"}
-            found.append((state, env.update_running_mean))
+            statistics.append((state, env.update_running_mean))
         elif hasattr(env, "update_running_mean"):
             rms = getattr(env, "return_rms", None) or env.obs_rms
-            found.append((rms.count, np.sum(rms.mean), env.update_running_mean))
+            statistics.append((rms.count, np.sum(rms.mean), env.update_running_mean))
         env = env.env
-    return found
+    return statistics
 
 
 def all_statistics(envs):
@@ -213,7 +213,7 @@ def all_statistics(envs):
 
 
 @pytest.mark.parametrize(
-    ("within", "outside", "mode", "workers"),
+    ("wrap_env", "outside", "mode", "workers"),
     [
         (NormalizeObservation, "theirs", "NextStep", 2),
         (lambda env: NormalizeObservationPerTask(env, 1), "theirs", "NextStep", 0),
@@ -222,9 +222,9 @@ def all_statistics(envs):
     ],
 )
 @pytest.mark.filterwarnings("ignore:task groups .* share its statistics")
-def test_statistics_stay_as_they_are(mode, workers, within, outside):
+def test_statistics_stay_as_they_are(mode, workers, wrap_env, outside):
     executor = partial(MetaParallelEnvExecutor, workers=2) if workers else MetaIterativeEnvExecutor
-    envs = inner = executor([lambda: within(Tasked([3]))] * 2, 2, autoreset_mode=mode)
+    envs = inner = executor([lambda: wrap_env(Tasked([3]))] * 2, 2, autoreset_mode=mode)
     if outside == "theirs":
         envs = vector_wrappers.NormalizeObservation(envs)
     else:
@@ -233,13 +233,13 @@ def test_statistics_stay_as_they_are(mode, workers, within, outside):
         envs.reset(seed=0)
         for _ in range(2):
             envs.step(np.full((2, 2), 0.5))
-        before = all_statistics(envs)
+        statistics = all_statistics(envs)
         result = evaluate(ones, envs, 2)
-        assert all_statistics(envs) == before
+        assert all_statistics(envs) == statistics
         assert [episode.episode_return for episode in result.episodes] == [30.0] * 2
         envs.reset(seed=0)
         envs.step(np.ones((2, 2)))
-        assert all_statistics(envs) != before
+        assert all_statistics(envs) != statistics
 
 
 @pytest.mark.parametrize(
@@ -309,12 +309,12 @@ def test_statistics_go_on_after_an_evaluation_that_failed():
 
 def chosen(envs, episodes):
     """The tasks of the next episodes."""
-    found = []
+    tasks = []
     for _ in range(episodes):
         _, infos = envs.reset()
-        found.append(infos["task_id"].tolist())
+        tasks.append(infos["task_id"].tolist())
         envs.step(np.ones((2, 2)))
-    return found
+    return tasks
 
 
 @read_only
@@ -369,22 +369,22 @@ def test_an_evaluation_leaves_the_choice_of_tasks_as_it_was(evaluation, workers,
     if not workers:
         executor = MetaIterativeEnvExecutor
     make = partial(moving, sample_tasks_on_reset=True, select=select)
-    found = []
+    outcomes = []
     for evaluates in (False, True):
         with closing(executor(make, 2)) as envs:
             envs.reset(seed=0)
             chosen(envs, 7)
-            before = selections(envs)
+            initial_selections = selections(envs)
             if evaluates:
                 evaluation(envs)
-                assert selections(envs) == before
-            found.append((chosen(envs, 9), selections(envs)))
-    assert found[0] == found[1]
+                assert selections(envs) == initial_selections
+            outcomes.append((chosen(envs, 9), selections(envs)))
+    assert outcomes[0] == outcomes[1]
 
 
 def test_an_episode_that_an_evaluation_cut_counts_as_far_as_it_was_played():
     make = partial(MultiEnvWrapper, [partial(ScriptedEnv, [9])] * 2, select="least_success")
-    found = []
+    states = []
     for evaluates in (False, True):
         envs = MetaIterativeEnvExecutor(lambda: FlattenMTEnv(make(), "none"), 1)
         envs.reset(seed=0, options={"task_state": 1})
@@ -395,9 +395,9 @@ def test_an_episode_that_an_evaluation_cut_counts_as_far_as_it_was_played():
             with pytest.raises(ResetNeeded, match="call reset"):
                 envs.step(np.ones((1, 2)))
         envs.reset()
-        found += selections(envs)
-    assert found[0] == found[1]
-    assert found[0]["history"]["tasks"] == [[], [[3.0, False]]]
+        states += selections(envs)
+    assert states[0] == states[1]
+    assert states[0]["history"]["tasks"] == [[], [[3.0, False]]]
 
 
 class Keeps(gymnasium.Wrapper):

@@ -100,11 +100,11 @@ def test_every_episode_has_the_actions_that_its_environment_got(dtype, tmp_path)
     envs = scripted(TASKS, k=2, workers=2)
     result = evaluate(policy, envs, 3, evidence=path)
     envs.close()
-    found = read_evidence(path)
-    assert list(found) == ["a/0", "a/1", "a/2", "b/0", "b/1", "b/2"]
-    assert [name for name in np.load(path) if not name.endswith("json")] == list(found)
+    recorded = read_evidence(path)
+    assert list(recorded) == ["a/0", "a/1", "a/2", "b/0", "b/1", "b/2"]
+    assert [name for name in np.load(path) if not name.endswith("json")] == list(recorded)
     for episode in result.episodes:
-        actions = found[f"{episode.task}/{episode.number}"]
+        actions = recorded[f"{episode.task}/{episode.number}"]
         assert actions.dtype == dtype
         assert actions.shape == (episode.length, 2)
         # The reward is the action's first number.
@@ -112,7 +112,7 @@ def test_every_episode_has_the_actions_that_its_environment_got(dtype, tmp_path)
         for action in actions:
             paid += float(action[0])
         assert paid == episode.episode_return
-    assert evidence.digest(found) == result.evidence
+    assert evidence.digest(recorded) == result.evidence
 
 
 def test_actions_that_change_their_dtype_are_refused(tmp_path):
@@ -128,10 +128,10 @@ def test_actions_that_change_their_dtype_are_refused(tmp_path):
 # Interruptions.
 
 
-def resumed(kept, planned):
+def resumed(taken, planned):
     """Expects the warning that episodes are taken from a file, unless there are none."""
-    message = f"{kept} of {planned} episodes are taken from .*npz, and the policy is not called"
-    return pytest.warns(UserWarning, match=message) if kept else contextlib.nullcontext()
+    message = f"{taken} of {planned} episodes are taken from .*npz, and the policy is not called"
+    return pytest.warns(UserWarning, match=message) if taken else contextlib.nullcontext()
 
 
 class Named:
@@ -145,29 +145,29 @@ class Named:
 
 
 def test_episodes_of_another_policy_are_not_taken_in_silence(tmp_path):
-    given = {"episodes_per_task": 2, "evidence": tmp_path / "r.npz", "resume": True}
-    first = evaluate(Named(None, 0.5), scripted(SHORT), **given)
+    arguments = {"episodes_per_task": 2, "evidence": tmp_path / "r.npz", "resume": True}
+    first = evaluate(Named(None, 0.5), scripted(SHORT), **arguments)
     with resumed(4, 4):
-        assert evaluate(Named(None, 0.0), scripted(SHORT), **given) == first
+        assert evaluate(Named(None, 0.0), scripted(SHORT), **arguments) == first
     with pytest.raises(EvidenceError, match="it was begun with policy_id None, got 'b'"):
-        evaluate(Named("b", 0.0), scripted(SHORT), **given)
+        evaluate(Named("b", 0.0), scripted(SHORT), **arguments)
     assert ActionChunks(Named("b", 0.0), 1).policy_id == "b"
     (tmp_path / "r.npz").unlink()
-    evaluate(Named("a", 0.5), scripted(SHORT), **given)
+    evaluate(Named("a", 0.5), scripted(SHORT), **arguments)
     for name in ("b", None):
         message = f"it was begun with policy_id 'a', got {name!r}"
         with pytest.raises(EvidenceError, match=message):
-            evaluate(Named(name, 0.0), scripted(SHORT), **given)
+            evaluate(Named(name, 0.0), scripted(SHORT), **arguments)
     with resumed(4, 4):
-        evaluate(Named("a", 0.5), scripted(SHORT), **given)
+        evaluate(Named("a", 0.5), scripted(SHORT), **arguments)
     with pytest.raises(TypeError, match="policy_id must be a string, got 3"):
-        evaluate(Named(3, 0.5), scripted(SHORT), **given)
+        evaluate(Named(3, 0.5), scripted(SHORT), **arguments)
 
 
 @pytest.mark.parametrize("k", [1, 2])
 @pytest.mark.parametrize("stop", [0, 1, 5, 8])
 def test_an_interrupted_evaluation_goes_on_to_the_same_bytes(stop, k, tmp_path):
-    whole = evaluate(drawn, scripted(SHORT, k), 4, evidence=tmp_path / "whole.npz")
+    complete = evaluate(drawn, scripted(SHORT, k), 4, evidence=tmp_path / "whole.npz")
     path = tmp_path / "r.npz"
     envs, stops = scripted(SHORT, k), Follows(stop=stop)
     if stop < 8:
@@ -178,12 +178,12 @@ def test_an_interrupted_evaluation_goes_on_to_the_same_bytes(stop, k, tmp_path):
         evaluate(drawn, envs, 4, observers=[stops], evidence=path)
     done = len(read_evidence(path)) if path.exists() else 0
     assert stop <= done <= stop + k - 1
-    rest = Follows()
+    observer = Follows()
     with resumed(done, 8):
-        result = evaluate(drawn, envs, 4, observers=[rest], evidence=path, resume=True)
-    assert len(rest.episodes) == len(rest.log[0]) == 8 - done
-    assert result == whole
-    assert result.evidence == whole.evidence
+        result = evaluate(drawn, envs, 4, observers=[observer], evidence=path, resume=True)
+    assert len(observer.episodes) == len(observer.log[0]) == 8 - done
+    assert result == complete
+    assert result.evidence == complete.evidence
     assert path.read_bytes() == (tmp_path / "whole.npz").read_bytes()
     assert sorted(os.listdir(tmp_path)) == ["r.npz", "whole.npz"]
 
@@ -203,27 +203,27 @@ class Adapts:
         self.scale /= 2
 
     def __call__(self, observations, rng):
-        return np.array([own.uniform(-self.scale, self.scale, 2) for own in rng])
+        return np.array([generator.uniform(-self.scale, self.scale, 2) for generator in rng])
 
 
 @pytest.mark.parametrize("stop", [0, 1, 2])
 def test_few_shot_evaluation_goes_on_with_the_first_trial_that_is_not_whole(stop, tmp_path):
     envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=4, max_episode_steps=6)
-    given = {"trials": 3, "adaptation_episodes": 2, "seed": 4}
-    whole = few_shot_evaluate(Adapts(), envs, **given, evidence=tmp_path / "whole.npz")
+    kwargs = {"trials": 3, "adaptation_episodes": 2, "seed": 4}
+    complete = few_shot_evaluate(Adapts(), envs, **kwargs, evidence=tmp_path / "whole.npz")
     path = tmp_path / "r.npz"
     with pytest.raises(KeyboardInterrupt):
-        few_shot_evaluate(Adapts(stop), envs, **given, evidence=path)
+        few_shot_evaluate(Adapts(stop), envs, **kwargs, evidence=path)
     if stop:  # in the middle of the last trial
-        names = [one for one in read_evidence(path) if "/0/" not in one or stop > 1]
-        with zipfile.ZipFile(path) as found:
-            members = {one: found.read(one) for one in found.namelist()}
+        names = [name for name in read_evidence(path) if "/0/" not in name or stop > 1]
+        with zipfile.ZipFile(path) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
         cut = names[-1]
-        kept = {name: data for name, data in members.items() if not name.startswith(cut + ".")}
-        path.write_bytes(_zip(*kept.items()))
+        remaining = {name: data for name, data in members.items() if not name.startswith(cut + ".")}
+        path.write_bytes(_zip(*remaining.items()))
     policy = Adapts()
     with resumed(20 * max(0, stop - 1), 60):
-        assert few_shot_evaluate(policy, envs, **given, evidence=path, resume=True) == whole
+        assert few_shot_evaluate(policy, envs, **kwargs, evidence=path, resume=True) == complete
     assert path.read_bytes() == (tmp_path / "whole.npz").read_bytes()
     assert policy.trials == 3 - max(0, stop - 1)
     envs.close()
@@ -237,10 +237,10 @@ def test_a_file_that_a_kill_has_cut_off_has_the_whole_episodes(tmp_path):
     assert [*read_evidence(tmp_path / "cut.npz")][-2:] == ["b/1", "b/2"]
     for cut in (data[:end], data[: end - 20]):
         (tmp_path / "cut.npz").write_bytes(cut)
-        rest, given = Follows(), {"evidence": tmp_path / "cut.npz", "resume": True}
+        observer, arguments = Follows(), {"evidence": tmp_path / "cut.npz", "resume": True}
         with resumed(6, 8):
-            evaluate(drawn, scripted(SHORT), 4, observers=[rest], **given)
-        assert rest.log[0] == [("b", 2), ("b", 3)]
+            evaluate(drawn, scripted(SHORT), 4, observers=[observer], **arguments)
+        assert observer.log[0] == [("b", 2), ("b", 3)]
         assert (tmp_path / "cut.npz").read_bytes() == data
 
 
@@ -252,7 +252,7 @@ def still(observations):
 
 
 @pytest.mark.parametrize(
-    ("given", "made", "message"),
+    ("arguments", "make_kwargs", "message"),
     [
         ({"seed": 1}, {}, "seed 0, got 1"),
         ({"episodes_per_task": 3}, {}, "episodes_per_task 2, got 3"),
@@ -260,9 +260,11 @@ def still(observations):
         ({}, {"goals": "continuous"}, "(num_goals|goals) "),
     ],
 )
-def test_what_contradicts_the_evaluation_that_is_resumed_is_refused(given, made, message, tmp_path):
+def test_what_contradicts_the_evaluation_that_is_resumed_is_refused(
+    arguments, make_kwargs, message, tmp_path
+):
     def run(**options):
-        kwargs = {**SMALL, **made} if "resume" in options else SMALL
+        kwargs = {**SMALL, **make_kwargs} if "resume" in options else SMALL
         if kwargs.get("goals") == "continuous":
             del kwargs["num_goals"]
         envs = gymnasium.make_vec("mtwrappers/MT1-v0", **kwargs)
@@ -274,10 +276,10 @@ def test_what_contradicts_the_evaluation_that_is_resumed_is_refused(given, made,
             envs.close()
 
     run()
-    before = (tmp_path / "r.npz").read_bytes()
+    data = (tmp_path / "r.npz").read_bytes()
     with pytest.raises(EvidenceError, match=f"it was begun with {message}"):
-        run(resume=True, **given)
-    assert (tmp_path / "r.npz").read_bytes() == before
+        run(resume=True, **arguments)
+    assert (tmp_path / "r.npz").read_bytes() == data
 
 
 def test_a_resumed_protocol_is_the_same_to_its_last_field(tmp_path):
@@ -285,9 +287,9 @@ def test_a_resumed_protocol_is_the_same_to_its_last_field(tmp_path):
         "mine", benchmark="MT1", env_name="reach-v3", episodes_per_task=2, max_episode_steps=3
     )
     rules.evaluate(still, evidence=tmp_path / "r.npz")
-    other = rules.variant("mine", success="last")
+    changed = rules.variant("mine", success="last")
     with pytest.raises(EvidenceError, match="begun with success 'any', got 'last'"):
-        other.evaluate(still, evidence=tmp_path / "r.npz", resume=True)
+        changed.evaluate(still, evidence=tmp_path / "r.npz", resume=True)
     with pytest.raises(ValueError, match="resume=True continues from the episodes in evidence"):
         rules.evaluate(still, resume=True)
 
@@ -305,27 +307,27 @@ def test_evidence_of_more_environments_than_a_replay_makes_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("limit", "most", "steps", "what"),
+    ("limit", "most", "steps", "unit"),
     [("MAX_FILE", 6_000, 3, "bytes, more"), ("MAX_BYTES", 750_000, 2000, "bytes of memory, more")],
 )
 def test_evidence_that_could_not_be_read_again_is_not_written(
-    limit, most, steps, what, tmp_path, monkeypatch
+    limit, most, steps, unit, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(evidence, limit, most)
     path, tasks = tmp_path / "r.npz", [{"name": "a", "lengths": (steps,)}]
-    message = rf"r.npz has the (\d+) of 50 episodes before 'a/\1', with which .* {what} than the "
+    message = rf"r.npz has the (\d+) of 50 episodes before 'a/\1', with which .* {unit} than the "
     with pytest.raises(EvidenceError, match=message + f"{most:,} that a file"):
         evaluate(drawn, scripted(tasks), 50, evidence=path)
-    kept = len(read_evidence(path))
-    assert 5 < kept < 40
+    num_recorded = len(read_evidence(path))
+    assert 5 < num_recorded < 40
     assert path.stat().st_size <= evidence.MAX_FILE
     # It can be resumed, as far as it goes.
-    with resumed(kept, 50), pytest.raises(EvidenceError, match=message):
+    with resumed(num_recorded, 50), pytest.raises(EvidenceError, match=message):
         evaluate(drawn, scripted(tasks), 50, evidence=path, resume=True)
-    assert len(read_evidence(path)) == kept
+    assert len(read_evidence(path)) == num_recorded
     # So many are fine.
-    evaluate(drawn, scripted(tasks), kept, evidence=path)
-    assert len(read_evidence(path)) == kept
+    evaluate(drawn, scripted(tasks), num_recorded, evidence=path)
+    assert len(read_evidence(path)) == num_recorded
 
 
 def test_more_episodes_than_a_file_may_have_are_refused_before_the_first(tmp_path, monkeypatch):
@@ -338,16 +340,16 @@ def test_more_episodes_than_a_file_may_have_are_refused_before_the_first(tmp_pat
 
 
 def test_results_that_could_not_be_read_again_are_not_written(tmp_path, monkeypatch):
-    found, path = evaluate(drawn, scripted(SHORT), 1), tmp_path / "r.json"
-    found.save(path)
+    result, path = evaluate(drawn, scripted(SHORT), 1), tmp_path / "r.json"
+    result.save(path)
     monkeypatch.setattr(result_files, "MAX_SIZE", path.stat().st_size)
-    before = path.read_bytes()
-    found.save(path)
+    data = path.read_bytes()
+    result.save(path)
     message = r"take [\d,]+ bytes, more than the [\d,]+ that a file may have.* in several files"
     with pytest.raises(ValueError, match=message):
-        save_results(path, [found] * 2)
-    assert path.read_bytes() == before
-    assert found.load(path) == found
+        save_results(path, [result] * 2)
+    assert path.read_bytes() == data
+    assert result.load(path) == result
 
 
 # Files from anywhere.
@@ -402,8 +404,8 @@ def test_what_is_no_journal_is_refused(tmp_path, monkeypatch):
     with pytest.raises(EvidenceError, match="does not begin with a header of the format"):
         evaluate(drawn, scripted([{}]), 1, evidence=path, resume=True)
     evaluate(drawn, scripted(SHORT), 1, evidence=path)
-    with zipfile.ZipFile(path) as found:
-        members = {name: found.read(name) for name in found.namelist()}
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
     for change, message in (
         ({"a/0.json": members["b/0.json"]}, "a/0 is not an episode of this evaluation"),
         ({"c/0.json": members["b/0.json"], "c/0.npy": GOOD}, "c/0 is not an episode of this"),
@@ -425,15 +427,15 @@ def test_what_is_no_journal_is_refused(tmp_path, monkeypatch):
 def test_a_result_says_what_it_was_measured_in():
     envs = gymnasium.make_vec("mtwrappers/MT1-v0", **SMALL)
     result = evaluate(still, envs, 2, seed=3)
-    found = result.environments
-    assert found.id == "mtwrappers/MT1-v0"
-    assert SMALL.items() <= found.kwargs.items()
+    environments = result.environments
+    assert environments.id == "mtwrappers/MT1-v0"
+    assert SMALL.items() <= environments.kwargs.items()
     assert (result.design.seed, result.design.episodes_per_task) == (3, 2)
     assert (result.evidence, result.protocol, result.design.tasks) == (None, None, None)
     packages = {"gymnasium", "metaworld", "mtwrappers", "mujoco", "numpy", "scipy", "python"}
     assert set(result.versions) == packages
-    others = gymnasium.make_vec("mtwrappers/MT1-v0", **{**SMALL, "num_goals": 3})
-    assert found.goals != evaluate(still, others, 1).environments.goals
+    other_envs = gymnasium.make_vec("mtwrappers/MT1-v0", **{**SMALL, "num_goals": 3})
+    assert environments.goals != evaluate(still, other_envs, 1).environments.goals
 
 
 class Half(VectorRewardWrapper):
@@ -472,10 +474,10 @@ class Resets(Same):
     ],
 )
 def test_environments_name_the_wrappers_that_may_change_what_is_scored(wrap, names):
-    made = gymnasium.make_vec(
+    envs = gymnasium.make_vec(
         "mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=2, autoreset_mode="NextStep"
     )
-    result = evaluate(lambda obs: np.zeros((2, 2)), wrap(made), 1)
+    result = evaluate(lambda obs: np.zeros((2, 2)), wrap(envs), 1)
     assert result.environments.kwargs.get("wrappers") == names
 
 

@@ -66,12 +66,12 @@ class Learner:
         self.known = np.full(self.n, -1.0)
 
     def adapt(self, paths):
-        self.log.append([len(own) for own in paths])
-        tasks = [own[0]["env_infos"]["task"][0] for own in paths]
+        self.log.append([len(task_paths) for task_paths in paths])
+        tasks = [task_paths[0]["env_infos"]["task"][0] for task_paths in paths]
         assert all(
             (p["env_infos"]["task"] == t).all()
-            for own, t in zip(paths, tasks, strict=True)
-            for p in own
+            for task_paths, t in zip(paths, tasks, strict=True)
+            for p in task_paths
         )
         self.known = np.repeat(tasks, self.k)
 
@@ -110,20 +110,20 @@ def values(result, metric):
 def test_a_policy_that_adapts_between_episodes_is_evaluated_before_and_after(
     k, trials, episodes, steps
 ):
-    learner, (before, after) = Learner(2 * k, k), episodes
+    learner, (n_adapt, n_scored) = Learner(2 * k, k), episodes
     result = few_shot_evaluate(
-        learner, goal_envs(k=k), trials, before, after, adaptation_steps=steps
+        learner, goal_envs(k=k), trials, n_adapt, n_scored, adaptation_steps=steps
     )
-    assert learner.log == (["begin"] + [[before, before]] * steps) * trials
+    assert learner.log == (["begin"] + [[n_adapt, n_adapt]] * steps) * trials
     # The first adaptation already finds the task.
-    expected = [0] * before + [1] * (before * (steps - 1) + after)
+    expected = [0] * n_adapt + [1] * (n_adapt * (steps - 1) + n_scored)
     assert values(result, "success_once") == expected
     assert values(result, "return") == [2 * right for right in expected]
-    assert result.design.adaptation_length == before * steps
-    assert len(result.adaptation.episodes) == trials * 2 * before * steps
+    assert result.design.adaptation_length == n_adapt * steps
+    assert len(result.adaptation.episodes) == trials * 2 * n_adapt * steps
     assert result.per_task["task 1"]["success_final"].value == 1.0
     counted = Counter(e.trial for e in result.scored)
-    assert counted == dict.fromkeys(range(2 * trials), after)
+    assert counted == dict.fromkeys(range(2 * trials), n_scored)
 
 
 def test_observers_follow_the_episodes_of_adaptation_too():
@@ -140,10 +140,10 @@ def test_observers_follow_the_episodes_of_adaptation_too():
 
 
 def test_the_tasks_of_trials_may_be_numpys_numbers():
-    given = [[0.25, 3], [0.5, 7]]
+    tasks = [[0.25, 3], [0.5, 7]]
     results = [
         few_shot_evaluate(Learner(2), goal_envs(), trials, 1, 1, adaptation_steps=1)
-        for trials in (given, [[np.float64(one), np.int64(other)] for one, other in given])
+        for trials in (tasks, [[np.float64(first), np.int64(second)] for first, second in tasks])
     ]
     assert results[0] == results[1]
     assert results[1].design.trial_tasks == ((0.25, 3), (0.5, 7))
@@ -174,8 +174,8 @@ def test_trials_on_a_list_of_dicts_are_evaluated_saved_and_verified(env_id, held
             resumed = few_shot_evaluate(
                 Still(), envs, held_out, 1, 1, evidence=evidence, resume=True
             )
-        other = [[task] * 2 for row in held_out for task in row[:1]]
-        changed = few_shot_evaluate(Still(), envs, other, 1, 1)
+        other_tasks = [[task] * 2 for row in held_out for task in row[:1]]
+        changed = few_shot_evaluate(Still(), envs, other_tasks, 1, 1)
     assert len(result.episodes) == 4 * len(held_out)
     assert resumed == result
     assert changed != result
@@ -223,7 +223,7 @@ def test_an_environment_that_is_quick_adapts_on_no_more_episodes_than_a_slow_one
     envs = MetaIterativeEnvExecutor(makers, 2)
     result = few_shot_evaluate(Memory(envs), envs, 1, 3, 2)
     for step, right in zip(result.by_episode, [0, 0, 1, 1, 1], strict=True):
-        assert [own["success_once"].value for own in step.per_task.values()] == [right] * 2
+        assert [task["success_once"].value for task in step.per_task.values()] == [right] * 2
     assert [e.length for e in result.of_task("slow")] == [6, 6]
 
 
@@ -233,9 +233,9 @@ def test_the_seed_decides_unless_tasks_are_given(executor):
     with closing(goal_envs(4, executor=executor)) as envs:
         assert few_shot_evaluate(Learner(4), envs, 2, 2, 1, seed=5) == expected
         seen = []
-        for given in ({"seed": 5}, {"seed": 5}, {"seed": 6}, {"trials": [[0.1, 0.2, 0.3, 0.4]]}):
+        for kwargs in ({"seed": 5}, {"seed": 5}, {"seed": 6}, {"trials": [[0.1, 0.2, 0.3, 0.4]]}):
             learner = Learner(4)
-            few_shot_evaluate(learner, envs, **{"trials": 1, **given}, **ONE)
+            few_shot_evaluate(learner, envs, **{"trials": 1, **kwargs}, **ONE)
             seen.append(learner.known.tolist())
     assert seen[0] == seen[1] != seen[2]
     assert len(set(seen[0])) == 4

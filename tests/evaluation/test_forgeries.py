@@ -79,8 +79,8 @@ def forge(original, dice):
         # As many forgeries of settings as of episodes, of which there are many more.
         index = dice.randrange(len(data))
         places = [place for place in list_places(data[index]) if place[0] != "score"]
-        part = dice.choice(sorted({place[0] for place in places}))
-        place = dice.choice([place for place in places if place[0] == part])
+        field = dice.choice(sorted({place[0] for place in places}))
+        place = dice.choice([place for place in places if place[0] == field])
         parent = data[index]
         for key in place[:-1]:
             parent = parent[key]
@@ -89,7 +89,7 @@ def forge(original, dice):
             return data, index, place
 
 
-def is_said(place, said, forged_said):
+def is_said(place, true_said, forged_said):
     """Whether the verification lists a forged field as said by the file."""
     head, *rest = place
     name = str(rest[0]) if rest else ""
@@ -105,8 +105,8 @@ def is_said(place, said, forged_said):
         name = str(place[2])
     names = [f"{prefix}{name}"] if name else []
     if not name or head in ("versions", "normalization"):  # all of them
-        names += [key for key in {**said, **forged_said} if key.startswith(prefix) and prefix]
-    return any(said.get(key) != forged_said.get(key) for key in names)
+        names += [key for key in {**true_said, **forged_said} if key.startswith(prefix) and prefix]
+    return any(true_said.get(key) != forged_said.get(key) for key in names)
 
 
 def check_forgeries(kind, count, seed, folder, tmp_path):
@@ -132,8 +132,8 @@ def check_forgeries(kind, count, seed, folder, tmp_path):
             # The file claims less: the same episodes, by no protocol.
             assert str(verification).splitlines()[0].split() == ["protocol", "none"]
         elif verification.ok:
-            said = verification.said_by_file[index]
-            assert is_said(place, true_said[index], said), (kind, place, data[index])
+            forged_said = verification.said_by_file[index]
+            assert is_said(place, true_said[index], forged_said), (kind, place, data[index])
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS)

@@ -14,40 +14,40 @@ def of(**returns):
     return EvaluationResult(
         [
             Episode(task, i, float(paid), 10)
-            for task, own in returns.items()
-            for i, paid in enumerate(own)
+            for task, task_returns in returns.items()
+            for i, paid in enumerate(task_returns)
         ]
     )
 
 
 def named(result, policy, env_id="x", wind=1):
     """The same result of a policy with a name, in as many environments as that has letters."""
-    made = Environments(env_id, {"wind": wind, "num_envs": len(policy)}, "ab")
-    return measured(result.episodes, Design(0, 4), {"environments": made}, policy=policy)
+    environments = Environments(env_id, {"wind": wind, "num_envs": len(policy)}, "ab")
+    return measured(result.episodes, Design(0, 4), {"environments": environments}, policy=policy)
 
 
 ENDS = {"low": of(hop=[0], run=[100]), "high": of(hop=[20], run=[200])}
 
 
 def test_a_return_is_placed_between_low_and_high_and_not_clipped(tmp_path):
-    before = of(hop=[0, 10], run=[100, 300])
-    found = before.normalized(**ENDS)
-    scores = {task: own["normalized"] for task, own in found.per_task.items()}
-    assert {task: own.value for task, own in scores.items()} == {"hop": 0.25, "run": 1.0}
-    paid = before.per_task["hop"]["return"]
+    result = of(hop=[0, 10], run=[100, 300])
+    normalized = result.normalized(**ENDS)
+    scores = {task: estimates["normalized"] for task, estimates in normalized.per_task.items()}
+    assert {task: estimate.value for task, estimate in scores.items()} == {"hop": 0.25, "run": 1.0}
+    paid = result.per_task["hop"]["return"]
     assert (scores["hop"].low, scores["hop"].high) == pytest.approx((paid.low / 20, paid.high / 20))
-    assert found.overall["mean over tasks"]["normalized"].value == 0.625
+    assert normalized.overall["mean over tasks"]["normalized"].value == 0.625
     below = of(hop=[-20, -20, -20], run=[0, 0, 0]).normalized(**ENDS)
     assert below.per_task["hop"]["normalized"].value == -1.0
     # All other numbers are as they were.
-    for task, own in before.per_task.items():
-        assert {**own, "normalized": scores[task]} == found.per_task[task]
-    assert found != before
-    lines = str(found).splitlines()
+    for task, estimates in result.per_task.items():
+        assert {**estimates, "normalized": scores[task]} == normalized.per_task[task]
+    assert normalized != result
+    lines = str(normalized).splitlines()
     assert lines[0].split() == ["task", "n", "return", "(95%)", "normalized", "(95%)", "steps"]
     assert lines[1].split()[-5] == "0.25"
     assert "normalized: (return - low) / (high - low), not clipped" in lines
-    found.plot(tmp_path / "plot.png")
+    normalized.plot(tmp_path / "plot.png")
     pixels = imageio.imread(tmp_path / "plot.png")
     assert np.all(pixels[..., :3] == (0x2A, 0x6F, 0xB0), axis=-1).sum() > 1000
 
@@ -70,9 +70,9 @@ def test_few_shot_curves_are_of_normalised_returns(tmp_path, monkeypatch):
 def test_two_results_are_the_ends_which_may_differ_in_what_is_not_scored():
     low = named(of(hop=[1, 3], run=[0, 0], more=[1, 1]), "random")
     high = named(of(run=[10, 10], hop=[6, 6]), "expert")
-    found = named(of(hop=[4], run=[-5]), "mine").normalized(low=low, high=high)
-    assert found.normalization == {"hop": (2.0, 6.0), "run": (0.0, 10.0)}
-    assert [own["normalized"].value for own in found.per_task.values()] == [0.5, -0.5]
+    normalized = named(of(hop=[4], run=[-5]), "mine").normalized(low=low, high=high)
+    assert normalized.normalization == {"hop": (2.0, 6.0), "run": (0.0, 10.0)}
+    assert [task["normalized"].value for task in normalized.per_task.values()] == [0.5, -0.5]
 
 
 GOOD = named(of(hop=[4]), "good")

@@ -81,18 +81,18 @@ def test_protocols_are_found_by_name_and_an_unknown_name_is_told_the_others():
 
 
 def test_every_field_counts_in_the_digest():
-    other = {
+    changes = {
         **{"source": ("x",), "env_name": "reach-v3"},
         **{"reward_function_version": "v1", "seed": 1},
         **{"num_goals": 3, "max_episode_steps": 6, "action_repeat": 2, "idle_steps": 1},
         **{"terminate_on_success": False, "success": "last"},
         **{"episodes_per_task": 3, "groups": (("all", ("drawer-close-v3",)),)},
     }
-    changed = {k: SMALL.variant("small", **{k: v}) for k, v in other.items()}
+    changed = {k: SMALL.variant("small", **{k: v}) for k, v in changes.items()}
     changed["name"] = SMALL.variant("other")
-    assert len({one.digest for one in changed.values()} | {SMALL.digest}) == len(other) + 2
+    assert len({rules.digest for rules in changed.values()} | {SMALL.digest}) == len(changes) + 2
     for name in ("reward_function_version", "seed", "num_goals", *AS_ARGUMENTS):
-        assert changed[name].settings.arguments[name] == other[name]
+        assert changed[name].settings.arguments[name] == changes[name]
     observed = {"observation": "pixels_state", "camera_name": "corner2", "height": 84, "width": 85}
     observed |= {"descriptions": "lerobot-0.6.1"}
     digests = {SEEN.variant("seen", **{k: v}).digest for k, v in observed.items()}
@@ -147,9 +147,9 @@ def test_what_is_no_protocol_is_refused(fields, message):
 
 
 def test_a_published_protocol_moves_to_another_of_its_benchmarks_and_no_further():
-    one = protocols["metaworld-3.1"].on("MT1", "push-v3")
-    assert (one.env_id, one.settings.env_name) == ("mtwrappers/MT1-v0", "push-v3")
-    assert (one.name, one.base) == ("metaworld-3.1", None)
+    protocol = protocols["metaworld-3.1"].on("MT1", "push-v3")
+    assert (protocol.env_id, protocol.settings.env_name) == ("mtwrappers/MT1-v0", "push-v3")
+    assert (protocol.name, protocol.base) == ("metaworld-3.1", None)
     assert protocols["metaworld-3.1"].benchmarks == ("MT1", "MT10", "MT25", "MT50")
     assert ML.on("ML45-test").env_id == "mtwrappers/ML45-test-v0"
     with pytest.raises(ValueError, match=r"is for ML1-test, ML10-test, .*ML45-test, got 'MT10'"):
@@ -232,9 +232,9 @@ def test_evaluate_makes_environments_or_takes_those_that_fit():
         assert SMALL.evaluate(still, envs) == result
         with pytest.raises(TypeError, match="workers are for environments"):
             SMALL.evaluate(still, envs, workers=2)
-        other = SMALL.variant("other", max_episode_steps=6)
+        longer = SMALL.variant("other", max_episode_steps=6)
         with pytest.raises(ValueError, match=r"other fixes max_episode_steps=6, got 5"):
-            other.evaluate(still, envs)
+            longer.evaluate(still, envs)
     with (
         closing(gymnasium.make_vec("mtwrappers/PointGoal-v0")) as envs,
         pytest.raises(ValueError, match=r"small fixes id=.* on environments of its make_vec"),
@@ -262,10 +262,12 @@ def test_a_wrapper_that_may_change_what_is_scored_has_no_score_and_is_named(tmp_
     with pytest.raises(IncomparableError, match=r"wrappers None and \['Cheats'\]"):
         compare({"a": [plain], "b": [result]})
     result.save(tmp_path / "r.json")
-    found = verify(tmp_path / "r.json")
-    assert found.difference.startswith("drawer-close-v3, episode 0: success_once is False in the")
-    assert "(it was measured in Cheats, which no replay is)" in str(found)
-    assert 'wrappers=["Cheats"]' in str(found).partition("said by the file")[2]
+    verification = verify(tmp_path / "r.json")
+    assert verification.difference.startswith(
+        "drawer-close-v3, episode 0: success_once is False in the"
+    )
+    assert "(it was measured in Cheats, which no replay is)" in str(verification)
+    assert 'wrappers=["Cheats"]' in str(verification).partition("said by the file")[2]
 
 
 def test_a_wrapper_that_only_counts_changes_nothing(tmp_path):
@@ -289,30 +291,30 @@ def test_environments_that_are_given_to_verify_are_those_of_the_protocol(tmp_pat
         envs.call("toggle_terminate_on_success", False)
         with pytest.raises(VerificationError, match=r"which was changed since .* got \(False,\)"):
             verify(tmp_path / "r.json", envs=envs)
-    made = {"env_name": "drawer-close-v3", "terminate_on_success": True, "max_episode_steps": 5}
-    for other, message in (
+    kwargs = {"env_name": "drawer-close-v3", "terminate_on_success": True, "max_episode_steps": 5}
+    for change, message in (
         ({"max_episode_steps": 9}, "small fixes max_episode_steps=5, got 9"),
         ({"reward_function_version": "v1"}, "small fixes reward_function_version='v2', got 'v1'"),
         ({"terminate_on_success": False}, "small fixes terminate_on_success=True, got False"),
     ):
         with (
-            closing(gymnasium.make_vec("mtwrappers/MT1-v0", **{**made, **other})) as envs,
+            closing(gymnasium.make_vec("mtwrappers/MT1-v0", **{**kwargs, **change})) as envs,
             pytest.raises(VerificationError, match=message),
         ):
             verify(tmp_path / "r.json", envs=envs)
     # Without a protocol they are those that the file names.
     dataclasses.replace(result, protocol=None).save(tmp_path / "r.json")
     with (
-        closing(gymnasium.make_vec("mtwrappers/MT1-v0", **made, idle_steps=1)) as envs,
+        closing(gymnasium.make_vec("mtwrappers/MT1-v0", **kwargs, idle_steps=1)) as envs,
         pytest.raises(VerificationError, match="not those of the result: expected idle_steps=0"),
     ):
         verify(tmp_path / "r.json", envs=envs)
-    with closing(gymnasium.make_vec("mtwrappers/MT1-v0", **made, envs_per_task=2)) as envs:
+    with closing(gymnasium.make_vec("mtwrappers/MT1-v0", **kwargs, envs_per_task=2)) as envs:
         assert verify(tmp_path / "r.json", envs=envs).ok
         envs.spec = None
-        found = verify(tmp_path / "r.json", envs=envs)
-    assert found.ok
-    assert 'id="mtwrappers/MT1-v0"' in str(found).partition("said by the file")[2]
+        verification = verify(tmp_path / "r.json", envs=envs)
+    assert verification.ok
+    assert 'id="mtwrappers/MT1-v0"' in str(verification).partition("said by the file")[2]
 
 
 @pytest.mark.slow
@@ -370,11 +372,11 @@ def test_the_plan_is_that_of_the_evaluation_in_few_shot_too(goals, method):
 
     setattr(Policy, method, lambda self, *_: None)
     planned = few.plan(3, adapts=method == "adapt")
-    found = few.evaluate(Policy(), seed=3).episodes
-    assert [(one.place, one.task_state) for one in planned] == [
-        (one.place, one.task_state) for one in found
+    episodes = few.evaluate(Policy(), seed=3).episodes
+    assert [(episode.place, episode.task_state) for episode in planned] == [
+        (episode.place, episode.task_state) for episode in episodes
     ]
-    assert {one.task_state is None for one in planned} == {goals == "continuous"}
+    assert {episode.task_state is None for episode in planned} == {goals == "continuous"}
 
 
 def test_a_few_shot_protocol_adapts_and_names_itself():
@@ -387,10 +389,10 @@ def test_a_few_shot_protocol_adapts_and_names_itself():
         def adapt(self, paths):
             self.adapted += 1
 
-    one = {"env_name": "reach-v3", "meta_batch_size": 4, "trials": 2}
-    one |= {"benchmark": "ML1"}
+    sizes = {"env_name": "reach-v3", "meta_batch_size": 4, "trials": 2}
+    sizes |= {"benchmark": "ML1"}
     short = {"max_episode_steps": 2, "num_goals": 8, "adaptation_episodes": 1}
-    few = ML.variant("few", **one, **short)
+    few = ML.variant("few", **sizes, **short)
     policy = Learner()
     result = few.evaluate(policy)
     assert policy.adapted == 2
@@ -443,42 +445,42 @@ def test_success_is_at_any_step_at_the_last_or_held(success, expected):
 
 
 def test_the_headline_of_a_result_is_the_first_of_its_means():
-    *others, last = class_names("MT10")
-    groups = (("easy", tuple(others)), ("hard", (last,)))
+    *other_classes, last = class_names("MT10")
+    groups = (("easy", tuple(other_classes)), ("hard", (last,)))
     fields = {"means": ("groups", "tasks"), "groups": groups, "episodes_per_task": 2}
     protocol = protocols["metaworld-3.1"].variant("grouped", **fields)
-    tasks = [*others, last]
+    tasks = [*other_classes, last]
     episodes = [Episode(t, n, 0.0, 1, t == last, False) for t in tasks for n in range(2)]
     result = EvaluationResult(episodes, protocol=protocol)
     expected = {"mean over groups": 0.5, "mean over tasks": 0.1, "easy": 0.0, "hard": 1.0}
-    found = {name: estimate.value for name, estimate in result.headline.items()}
-    assert found == pytest.approx(expected)
-    assert list(found) == list(expected)
-    plain, one = (
+    values = {name: estimate.value for name, estimate in result.headline.items()}
+    assert values == pytest.approx(expected)
+    assert list(values) == list(expected)
+    plain, hard = (
         result.overall["mean over tasks"]["success_once"],
         result.per_task[last]["success_once"],
     )
     assert dataclasses.astuple(result.headline["mean over tasks"]) == pytest.approx(
         dataclasses.astuple(plain)
     )
-    assert result.headline["hard"] == one
+    assert result.headline["hard"] == hard
     # Half of it is one task, which two episodes leave in doubt.
     assert result.headline["mean over groups"].low == pytest.approx(
-        0.5 - (one.value - one.low) / 2, abs=0.05
+        0.5 - (hard.value - hard.low) / 2, abs=0.05
     )
 
 
 def test_a_result_has_the_number_once_all_episodes_are_there():
     result = SMALL.evaluate(still)
     assert result.headline["mean over tasks"].value == 0.0
-    said = str(result).splitlines()
-    assert said[-3] == f"protocol small ({SMALL.digest[:10]}, not a published protocol)"
-    assert said[-2] == "on MT1 drawer-close-v3: success at any step"
-    assert said[-1] == "mean over 1 task  0.000  0.000 to 0.658 (95%)"
+    lines = str(result).splitlines()
+    assert lines[-3] == f"protocol small ({SMALL.digest[:10]}, not a published protocol)"
+    assert lines[-2] == "on MT1 drawer-close-v3: success at any step"
+    assert lines[-1] == "mean over 1 task  0.000  0.000 to 0.658 (95%)"
     assert result.score == "success 0.000 (0.000 to 0.658, 95%), mean over 1 task"
-    part = dataclasses.replace(result, episodes=result.episodes[:1])
-    assert part.headline is None
-    assert "no score: not all 2 episodes of the protocol are here" in str(part)
+    incomplete = dataclasses.replace(result, episodes=result.episodes[:1])
+    assert incomplete.headline is None
+    assert "no score: not all 2 episodes of the protocol are here" in str(incomplete)
     assert EvaluationResult(result.episodes).headline is None
 
 
@@ -488,7 +490,7 @@ def test_episodes_of_adaptation_are_no_score():
     sizes |= {"adaptation_episodes": 1, "episodes_per_task": 1}
     protocol = protocols["metaworld-3.1-ml"].variant("small", **sizes)
     design, names = Design(0, 1), class_names("ML10", "test")
-    before, after = (
+    unadapted, adapted = (
         EvaluationResult(
             [Episode(names[i % 5], number, 0.0, 1, True, True, trial=i) for i in range(10)],
             design,
@@ -496,8 +498,8 @@ def test_episodes_of_adaptation_are_no_score():
         )
         for number in (0, 1)
     )
-    assert before.headline is None
-    assert after.headline["mean over tasks"].value == 1.0
+    assert unadapted.headline is None
+    assert adapted.headline["mean over tasks"].value == 1.0
 
 
 def test_every_episode_before_the_last_adaptation_step_is_no_score():
@@ -522,23 +524,23 @@ def test_every_episode_before_the_last_adaptation_step_is_no_score():
 def test_a_score_needs_its_episodes_of_every_task():
     """And not as many of one task alone."""
     ten = protocols["metaworld-3.1"].on("MT10")
-    alone = [Episode("reach-v3", i, 0.0, 5, i > 0, False) for i in range(500)]
-    result = EvaluationResult(alone, protocol=ten)
+    episodes = [Episode("reach-v3", i, 0.0, 5, i > 0, False) for i in range(500)]
+    result = EvaluationResult(episodes, protocol=ten)
     assert result.headline is None
     assert result.no_score == "it has 500 episodes of reach-v3, the protocol 50"
     assert "no score: it has 500 episodes" in str(result)
     with pytest.raises(IncomparableError, match=r"no score of .*: it has 500 episodes of reach-v3"):
         compare({"A": [result], "B": [result]})
-    grouped = EvaluationResult(alone, protocol=protocols["lerobot-0.6"])
+    grouped = EvaluationResult(episodes, protocol=protocols["lerobot-0.6"])
     assert "no score: it has 0 episodes of assembly-v3, the protocol 10" in str(grouped)
 
 
 def test_of_training_tasks_the_training_classes_are_counted():
     few = protocols["metaworld-3.1-ml"].variant("few", kind="train")
     trials_per_class = few.scoring.trials * few.settings.meta_batch_size / 10
-    alone = few.on("ML45")
-    assert (alone.name, alone.scoring.trials) == ("few", 45)
-    assert alone.scoring.trials * alone.settings.meta_batch_size / 45 == trials_per_class
+    on_ml45 = few.on("ML45")
+    assert (on_ml45.name, on_ml45.scoring.trials) == ("few", 45)
+    assert on_ml45.scoring.trials * on_ml45.settings.meta_batch_size / 45 == trials_per_class
     adapts = dict.fromkeys(("trials", "adaptation_episodes", "adaptation_steps"), 0)
     plain = few.variant("plain", meta_batch_size=None, **adapts)
     needed = dict.fromkeys(class_names("ML10", "train"), plain.scoring.episodes_per_task)

@@ -50,8 +50,8 @@ class Leaving:
 def of_one_class(name, env_name, episodes):
     """The protocol on one class, with few episodes and, if they are listed, as many goals."""
     protocol = protocols[name].with_states().on("MT1", env_name)  # for experts
-    rest = {"num_goals": episodes} if protocol.settings.goals == "list" else {}
-    return protocol.variant("one class", episodes_per_task=episodes, **rest)
+    kwargs = {"num_goals": episodes} if protocol.settings.goals == "list" else {}
+    return protocol.variant("one class", episodes_per_task=episodes, **kwargs)
 
 
 def measured(name, env_name, episodes, leaves=500):
@@ -177,7 +177,9 @@ def test_meta_worlds_protocol_equals_meta_worlds_evaluation():
         _, _, rates, returns = evaluation(agent, envs, num_episodes=n)
     for name, goals in zip(names, agent.goals, strict=True):
         episodes, successes, ours = measured("metaworld-3.1", name, n)
-        found = {goal.tobytes(): e.episode_return for goal, e in zip(ours, episodes, strict=True)}
-        assert found == dict(zip(goals[:n], returns[name], strict=True))
+        our_returns = {
+            goal.tobytes(): e.episode_return for goal, e in zip(ours, episodes, strict=True)
+        }
+        assert our_returns == dict(zip(goals[:n], returns[name], strict=True))
         assert np.mean(successes) == rates[name]
         assert [e.success_once for e in episodes] == [e.success_final for e in episodes]

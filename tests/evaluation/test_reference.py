@@ -27,9 +27,9 @@ def measured(protocol=None):
 
 
 def test_a_method_has_a_result_of_each_protocol_and_each_has_a_name_of_its_own():
-    assert set(EXPERTS) <= set(found := reference("experts"))
-    assert {found[name].description.policy for name in EXPERTS} == {"experts"}
-    assert reference("experts/tdmpc2-MT50") == {"experts/tdmpc2-MT50": found[EXPERTS[-1]]}
+    assert set(EXPERTS) <= set(experts := reference("experts"))
+    assert {experts[name].description.policy for name in EXPERTS} == {"experts"}
+    assert reference("experts/tdmpc2-MT50") == {"experts/tdmpc2-MT50": experts[EXPERTS[-1]]}
 
 
 @pytest.mark.parametrize(
@@ -80,18 +80,18 @@ print([place.relative_to(pathlib.Path.cwd()).as_posix() for place in references.
 
 def test_they_are_ready_to_compare():
     like = measured(MT10)
-    [found] = compare({name: reference(name, like) for name in ("random", "experts")})
-    row = found.overall["mean over tasks"]
+    [comparison] = compare({name: reference(name, like) for name in ("random", "experts")})
+    row = comparison.overall["mean over tasks"]
     assert [row.first, row.second] == pytest.approx([0.036, 0.98])
     head = "B: experts (reference of mtwrappers, 1 run)"
-    assert head in str(found).splitlines()
+    assert head in str(comparison).splitlines()
     [(label, experts)] = reference("experts", like).items()
     assert experts.reference == label
     assert f"reference:{label}, a result that comes with mtwrappers" in str(experts).splitlines()
     with pytest.raises(ValueError, match="is a reference that comes with mtwrappers, and no run"):
         scores({"experts": [experts, like.described(training_seed=1)]})
     goals = gymnasium.make("mtwrappers/MT10-v0").unwrapped.goals_digest
-    assert [of.environments.goals for of in reference("experts", like).values()] == [goals]
+    assert [result.environments.goals for result in reference("experts", like).values()] == [goals]
 
 
 # Those first that have the most tasks of the result, and few others.

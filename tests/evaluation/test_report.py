@@ -51,12 +51,12 @@ def test_text_of_many_methods_and_long_names_stays_in_80_columns():
     lines = table("table", heads, ["button-press-topdown-wall-v3"], ["word " * 60]).splitlines()
     assert max(map(len, lines)) <= 80
     assert sum(line.startswith("button") for line in lines) == 3
-    assert [one for line in lines for one in re.findall(r"method-\d", line)] == heads
+    assert [head for line in lines for head in re.findall(r"method-\d", line)] == heads
     long = table("table", ["x" * 21, "y"]).splitlines()
     assert long[0].split() == ["task", "(1)", "(2)"]
     assert f"(1): {'x' * 21}, (2): y" in long
     text = table("table", NASTY[3:5], NASTY)
-    assert all(one.isprintable() for one in text.split("\n"))
+    assert all(line.isprintable() for line in text.split("\n"))
 
 
 def test_markdown_is_a_table_of_github():

@@ -23,53 +23,53 @@ def episodes(task, returns, successes=None, trials=None):
     ]
 
 
-def result(**kwargs):
+def make_result(**kwargs):
     first = episodes("reach-v3", [1, 2, 3, 6], [True, True, False, True])
     second = episodes("push-v3", [10, 20, 30, 40], [False] * 4)
     return EvaluationResult(first + second, **kwargs)
 
 
 def values(estimates):
-    return {name: found.value for name, found in estimates.items()}
+    return {name: estimate.value for name, estimate in estimates.items()}
 
 
 def test_every_task_and_all_have_their_means():
-    found = result()
+    result = make_result()
     names = ("success_once", "success_final", "return", "length")
-    assert {task: values(own) for task, own in found.per_task.items()} == {
+    assert {task: values(estimates) for task, estimates in result.per_task.items()} == {
         "reach-v3": dict(zip(names, (0.75, 0.0, 3.0, 11.5), strict=True)),
         "push-v3": dict(zip(names, (0.0, 0.0, 25.0, 11.5), strict=True)),
     }
-    assert [*values(found.overall["mean over tasks"]).values()] == [0.375, 0.0, 14.0, 11.5]
+    assert [*values(result.overall["mean over tasks"]).values()] == [0.375, 0.0, 14.0, 11.5]
 
 
 def test_every_goal_has_the_numbers_of_its_episodes():
     """Without task states and where goals are continuous, each episode or trial has its own."""
 
     def paid(goals):
-        return {goal: own["return"].value for goal, own in goals.items()}
+        return {goal: estimates["return"].value for goal, estimates in goals.items()}
 
     two = [Episode("a", i, paid, 9, task_state=s) for i, (s, paid) in enumerate([(4, 1), (2, 3)])]
     two += [Episode("a", 2, 2.0, 9, task_state=4), Episode("b", 0, 5.0, 9), Episode("b", 1, 7.0, 9)]
-    found = EvaluationResult(two).per_goal
-    assert [[*paid(own).items()] for own in found.values()] == [
+    per_goal = EvaluationResult(two).per_goal
+    assert [[*paid(goals).items()] for goals in per_goal.values()] == [
         [(2, 3), (4, 1.5)],
         [(0, 5), (1, 7)],
     ]
     # Student's t with one degree of freedom is 12.7062.
-    assert found["a"][4]["return"].low == pytest.approx(1.5 - 12.7062 * 0.5, abs=1e-4)
+    assert per_goal["a"][4]["return"].low == pytest.approx(1.5 - 12.7062 * 0.5, abs=1e-4)
     trials = EvaluationResult(episodes("a", [1, 2, 3, 6], trials=[0, 0, 3, 3]))
     assert paid(trials.per_goal["a"]) == {0: 1.5, 3: 4.5}
-    made = Environments("mtwrappers/MT1-v0", {"benchmark": "MT1", "goals": "continuous"})
-    drawn = EvaluationResult(two[:3], environments=made)
+    environments = Environments("mtwrappers/MT1-v0", {"benchmark": "MT1", "goals": "continuous"})
+    drawn = EvaluationResult(two[:3], environments=environments)
     assert paid(drawn.per_goal["a"]) == {0: 1.0, 1: 3.0, 2: 2.0}
 
 
 def test_the_episodes_of_a_trial_are_one_value():
     """Ten equal episodes of each of two trials know no more than two."""
     trials = [0] * 10 + [1] * 10
-    found = EvaluationResult(episodes("a", [0] * 10 + [1] * 10, trials=trials))
-    estimate = found.per_task["a"]["return"]
+    result = EvaluationResult(episodes("a", [0] * 10 + [1] * 10, trials=trials))
+    estimate = result.per_task["a"]["return"]
     assert (estimate.value, estimate.high) == pytest.approx((0.5, 0.5 + 12.7062 * 0.5), abs=1e-4)
     uneven = EvaluationResult(episodes("a", [1, 2, 6], trials=[0, 0, 1]))
     assert uneven.per_task["a"]["return"].value == 3.75
@@ -84,8 +84,8 @@ def test_the_table():
         "95%: intervals over episodes (Wilson for rates, Student's t)",
     ]
     # Without success, the return has an interval; of one episode it has none.
-    found = [*episodes("a", [1, 2, 3]), *episodes("b", [4])]
-    assert str(EvaluationResult(found)).splitlines()[:3] == [
+    all_episodes = [*episodes("a", [1, 2, 3]), *episodes("b", [4])]
+    assert str(EvaluationResult(all_episodes)).splitlines()[:3] == [
         "task              n     return (95%)  steps",
         "a                 3  2.0 -0.5 to 4.5   11.0",
         "b                 1              4.0   10.0",
@@ -93,7 +93,7 @@ def test_the_table():
     # One of two tasks reports no success.
     some = str(EvaluationResult([*episodes("a", [1], [True]), *episodes("b", [1])])).splitlines()
     assert some[2].split() == ["b", "1", "0.00", "0.00-0.79", "0.00", "0.00-0.79", "1.0", "10.0"]
-    several = str(result()).splitlines()
+    several = str(make_result()).splitlines()
     assert several[3] == "-" * len(several[0])
     assert several[4].startswith("mean over 2 tasks 8  0.38 0.14-0.69")
 
@@ -105,20 +105,20 @@ MADE = Environments("mtwrappers/MT1-v0", {"benchmark": "MT1", "x": [1, {"y": Non
 
 
 def test_a_file_brings_everything_back(tmp_path):
-    before = result(design=STREAM, environments=MADE, versions={"numpy": "1"}, evidence="cd")
-    before = before.described(policy="ppo", training_seed=3, training_steps=0, note="A note.")
+    saved = make_result(design=STREAM, environments=MADE, versions={"numpy": "1"}, evidence="cd")
+    saved = saved.described(policy="ppo", training_seed=3, training_steps=0, note="A note.")
     low, high = (
-        EvaluationResult([Episode(task, 0, paid, 5) for task in before.tasks])
+        EvaluationResult([Episode(task, 0, paid, 5) for task in saved.tasks])
         for paid in (0.0, 40.0)
     )
-    before = before.normalized(low=low, high=high)
-    before.save(tmp_path / "result.json")
-    after = EvaluationResult.load(tmp_path / "result.json")
-    assert (after, hash(after)) == (before, hash(before))
-    described = before.to_dict()
-    assert after.to_dict() == described
+    saved = saved.normalized(low=low, high=high)
+    saved.save(tmp_path / "result.json")
+    loaded = EvaluationResult.load(tmp_path / "result.json")
+    assert (loaded, hash(loaded)) == (saved, hash(saved))
+    described = saved.to_dict()
+    assert loaded.to_dict() == described
     for name in ("environments", "versions", "evidence"):
-        assert getattr(after, name) == getattr(before, name)
+        assert getattr(loaded, name) == getattr(saved, name)
     assert (
         described["score"] == "success at any step 0.375 (0.137 to 0.694, 95%), mean over 2 tasks"
     )
@@ -130,7 +130,7 @@ def test_a_file_brings_everything_back(tmp_path):
 
 
 def test_a_file_has_one_result_or_several(tmp_path):
-    both = [result(), result().described(training_steps=5)]
+    both = [make_result(), make_result().described(training_steps=5)]
     save_results(tmp_path / "both.json", both)
     assert load_results(tmp_path / "both.json") == both
     with pytest.raises(ValueError, match=r"both.json has 2 results: read it with load_results"):
@@ -142,25 +142,27 @@ def test_a_file_has_one_result_or_several(tmp_path):
 
 
 def test_results_are_equal_by_what_was_measured_and_said():
-    one = result(design=STREAM)
-    assert one == result(design=STREAM, environments=MADE, versions={"numpy": "1"}, evidence="x")
-    assert len({one, result(design=STREAM), one.described(note="x"), result()}) == 3
-    noted = one.described(note="x").described(policy="y")
+    result = make_result(design=STREAM)
+    assert result == make_result(
+        design=STREAM, environments=MADE, versions={"numpy": "1"}, evidence="x"
+    )
+    assert len({result, make_result(design=STREAM), result.described(note="x"), make_result()}) == 3
+    noted = result.described(note="x").described(policy="y")
     assert noted.description.note == "x"
     assert "note: x" in str(noted).splitlines()
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("arguments", "message"),
     [
         ({"note": "x" * 1001}, r"the note must have at most 1000 .*xxx\.\.\.' \(1001 characters\)"),
         ({"note": "two\nlines"}, r"the note must have at most 1000 printable .*'two\\nlines'"),
         ({"policy": "\u202ea"}, r"the name of a policy must be printable, got '\\u202ea'"),
     ],
 )
-def test_descriptions_are_checked(given, message):
+def test_descriptions_are_checked(arguments, message):
     with pytest.raises((TypeError, ValueError), match=message):
-        result().described(**given)
+        make_result().described(**arguments)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +181,7 @@ def test_descriptions_are_checked(given, message):
     ],
 )
 def test_a_file_with_something_else_is_refused(place, change, message):
-    inner = data = result().to_dict()
+    inner = data = make_result().to_dict()
     for key in place:
         inner = inner[key]
     inner.update(change)
@@ -187,9 +189,9 @@ def test_a_file_with_something_else_is_refused(place, change, message):
         EvaluationResult.from_dict(data)
 
 
-@pytest.mark.parametrize("made", [result(), EvaluationResult(episodes("a", [1, 2, 3]))])
-def test_a_plot_shows_success_or_the_return(made, tmp_path):
-    made.plot(tmp_path / "plot.png", "Title")
+@pytest.mark.parametrize("result", [make_result(), EvaluationResult(episodes("a", [1, 2, 3]))])
+def test_a_plot_shows_success_or_the_return(result, tmp_path):
+    result.plot(tmp_path / "plot.png", "Title")
     pixels = imageio.imread(tmp_path / "plot.png")
     assert pixels.shape[1] == 960
     assert np.all(pixels[..., :3] == (0x2A, 0x6F, 0xB0), axis=-1).sum() > 1000

@@ -37,8 +37,8 @@ def metaworld(**kwargs):
 
 def test_the_last_result_of_each_run_counts():
     named = {"a": (0, 5, 1), "b": (1, 20, 4), "c": (0, 20, 2), "d": (1, 5, 3)}
-    found = scores({"mine": {k: result(s, n, a=of) for k, (s, n, of) in named.items()}})
-    mine = found.methods["mine"]
+    table = scores({"mine": {k: result(s, n, a=of) for k, (s, n, of) in named.items()}})
+    mine = table.methods["mine"]
     assert (mine.runs, mine.training_seeds, mine.training_steps) == (2, (0, 1), 20)
     assert mine.tasks["a"].value == 0.75
 
@@ -48,27 +48,30 @@ def test_how_episodes_are_divided_into_results_changes_nothing(seed, per_trial):
     """209 episodes of eleven tasks in one file, in a file per task, and dealt out at random."""
     dice = random.Random(0)
     tasks = {f"t{i}": [dice.random() < 0.09 * i for _ in range(19)] for i in range(11)}
-    whole, other = result(seed, **tasks), result(9, **{t: own[::-1] for t, own in tasks.items()})
+    undivided, opponent = (
+        result(seed, **tasks),
+        result(9, **{t: successes[::-1] for t, successes in tasks.items()}),
+    )
 
-    def of(result, episodes):
+    def replace_episodes(result, episodes):
         in_trials = [
-            dataclasses.replace(one, trial=per_trial and one.number // per_trial)
-            for one in episodes
+            dataclasses.replace(episode, trial=per_trial and episode.number // per_trial)
+            for episode in episodes
         ]
         return dataclasses.replace(result, episodes=in_trials)
 
-    def parts(n):
-        episodes = dice.sample(whole.episodes, len(whole.episodes))
-        return [of(whole, episodes[i::n]) for i in range(n)]
+    def divide(n):
+        episodes = dice.sample(undivided.episodes, len(undivided.episodes))
+        return [replace_episodes(undivided, episodes[i::n]) for i in range(n)]
 
-    per_task = [of(whole, whole.of_task(task)) for task in whole.tasks]
-    found = []
-    for division in (parts(1), per_task, per_task[::-1], parts(2), parts(7)):
-        policies = {"mine": division, "other": [of(other, other.episodes)]}
-        found.append((compare(policies)[0], scores(policies).methods["mine"]))
-        assert found[-1] == found[0]
-    assert found[0][0].overall["mean over tasks"].difference.low is not None
-    assert (found[0][1].unit, found[0][1].runs) == ("trials" if per_trial else "episodes", 1)
+    per_task = [replace_episodes(undivided, undivided.of_task(task)) for task in undivided.tasks]
+    outcomes = []
+    for division in (divide(1), per_task, per_task[::-1], divide(2), divide(7)):
+        policies = {"mine": division, "other": [replace_episodes(opponent, opponent.episodes)]}
+        outcomes.append((compare(policies)[0], scores(policies).methods["mine"]))
+        assert outcomes[-1] == outcomes[0]
+    assert outcomes[0][0].overall["mean over tasks"].difference.low is not None
+    assert (outcomes[0][1].unit, outcomes[0][1].runs) == ("trials" if per_trial else "episodes", 1)
 
 
 def test_no_number_depends_on_the_order_of_runs():
@@ -81,8 +84,8 @@ def test_no_number_depends_on_the_order_of_runs():
         once = scores({"x": all_of}).methods["x"]
         for _ in range(5):
             dice.shuffle(all_of)
-            again = scores({"x": all_of}).methods["x"]
-            assert (again.tasks, again.overall) == (once.tasks, once.overall)
+            reordered = scores({"x": all_of}).methods["x"]
+            assert (reordered.tasks, reordered.overall) == (once.tasks, once.overall)
 
 
 def test_results_without_a_seed_that_share_episodes_are_refused_by_the_name_of_the_seed():
@@ -97,12 +100,12 @@ def test_results_without_a_seed_that_share_episodes_are_refused_by_the_name_of_t
 
 
 def test_the_caption_says_which_rule_makes_results_a_run():
-    parts = [result(seed, 9, **{task: 1}) for seed in (0, 1) for task in "ab"]
-    found = scores({"mine": [*parts, result(0, 5, a=1, b=1)]})
+    results = [result(seed, 9, **{task: 1}) for seed in (0, 1) for task in "ab"]
+    table = scores({"mine": [*results, result(0, 5, a=1, b=1)]})
     runs = "2 runs (training seeds 0, 1; from 4 results that share no episode)"
     end = "after 9 training steps, the last of 2 points, 16 episodes."
-    assert found.caption[1] == f"mine: {runs} {end}"
-    [comparison] = compare({"mine": parts, "other": [result(0, 9, a=2, b=2)]})
+    assert table.caption[1] == f"mine: {runs} {end}"
+    [comparison] = compare({"mine": results, "other": [result(0, 9, a=2, b=2)]})
     lines = str(comparison).splitlines()
     assert lines[0] == (
         "A: mine (2 runs from 4 results that share no episode after 9 training steps)"
@@ -127,24 +130,24 @@ def test_a_reference_is_no_run_of_a_method_with_other_results():
 
 def test_runs_that_did_the_same_are_compared_with_a_warning():
     same = [result(seed, paid=0.0, a=0) for seed in (1, 2)]
-    found = scores({"mine": same})
-    assert found.methods["mine"].tasks["a"].value == 0.0
+    table = scores({"mine": same})
+    assert table.methods["mine"].tasks["a"].value == 0.0
     note = "result 1 of 'mine' and result 2 of 'mine' have the same episodes"
-    assert found.caption[-1] == f"Note: {note}."
+    assert table.caption[-1] == f"Note: {note}."
     [both] = compare({"mine": same[:1], "copy": {"copy.json": same[0]}})
     assert both.notes == ("result 1 of 'mine' and copy.json have the same episodes",)
     assert both.notes[0] in str(both)
-    kept = [result(i, made={"evidence": e}, paid=0.0, a=0) for i, e in enumerate("aba")]
-    assert scores({"mine": kept[:2]}).notes == ()  # other actions may come to the same
-    found = scores({"mine": {f"mine-{i}.json": one for i, one in enumerate(kept)}})
+    results = [result(i, fields={"evidence": e}, paid=0.0, a=0) for i, e in enumerate("aba")]
+    assert scores({"mine": results[:2]}).notes == ()  # other actions may come to the same
+    table = scores({"mine": {f"mine-{i}.json": run for i, run in enumerate(results)}})
     note = "mine-0.json and mine-2.json have the same actions"
-    assert (found.notes, str(found).splitlines()[-1]) == ((note,), f"Note: {note}.")
+    assert (table.notes, str(table).splitlines()[-1]) == ((note,), f"Note: {note}.")
 
 
 @pytest.mark.parametrize("seed", [None, 3])
 def test_the_last_result_of_a_run_counts_with_and_without_a_seed(seed):
-    found = scores({"mine": [result(seed, steps, a=steps) for steps in (0, 2, 4)]})
-    mine = found.methods["mine"]
+    table = scores({"mine": [result(seed, steps, a=steps) for steps in (0, 2, 4)]})
+    mine = table.methods["mine"]
     assert (mine.runs, mine.training_steps, mine.tasks["a"].value) == (1, 4, 1.0)
     assert [*curves({"mine": [result(seed, n, a=n) for n in (0, 2, 4)]}).points["mine"]] == [
         0,
@@ -155,26 +158,26 @@ def test_the_last_result_of_a_run_counts_with_and_without_a_seed(seed):
 
 def test_results_of_other_evaluation_seeds_are_not_taken_for_training_runs():
     """Nothing says whether they are of one policy or of two."""
-    one, other = result(a=1), result(a=3)
-    other = dataclasses.replace(other, design=dataclasses.replace(other.design, seed=1))
+    first, second = result(a=1), result(a=3)
+    second = dataclasses.replace(second, design=dataclasses.replace(second.design, seed=1))
     message = "both have 'a', episode 0, and do not name their training_seed"
     with pytest.raises(IncomparableError, match=message):
-        scores({"mine": [one, other]})
-    named = [run.described(training_seed=i) for i, run in enumerate((one, other))]
+        scores({"mine": [first, second]})
+    named = [run.described(training_seed=i) for i, run in enumerate((first, second))]
     assert scores({"mine": named}).methods["mine"].runs == 2
 
 
 def test_parts_without_a_seed_are_of_one_plan():
-    one, other = result(a=1), result(b=3)
-    assert scores({"mine": {"a": one, "b": other}}).methods["mine"].runs == 1
-    other = dataclasses.replace(other, design=dataclasses.replace(other.design, seed=1))
+    result_a, result_b = result(a=1), result(b=3)
+    assert scores({"mine": {"a": result_a, "b": result_b}}).methods["mine"].runs == 1
+    result_b = dataclasses.replace(result_b, design=dataclasses.replace(result_b.design, seed=1))
     message = (
         r"a and b are of different evaluations \(seed 0, 4 episodes per task and seed 1, 4 "
         r"episodes per task\), and do not name their training_seed"
     )
     with pytest.raises(IncomparableError, match=message):
-        scores({"mine": {"a": one, "b": other}})
-    named = [run.described(training_seed=3) for run in (one, other)]
+        scores({"mine": {"a": result_a, "b": result_b}})
+    named = [run.described(training_seed=3) for run in (result_a, result_b)]
     assert scores({"mine": named}).methods["mine"].runs == 1
 
 
@@ -182,7 +185,7 @@ def test_parts_without_a_seed_are_of_one_plan():
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "reason"),
+    ("result_a", "result_b", "reason"),
     [
         (result(3, a=1), result(3, a=2), "a and b are both of training seed 3, and both have 'a'"),
         (result(3, 5, a=1), result(3, 5, a=2), "both of training seed 3 after 5 steps, and both"),
@@ -193,16 +196,20 @@ def test_parts_without_a_seed_are_of_one_plan():
         (result(0, 9, a=1), result(0, a=2), "b does not name its training_steps, as a does"),
         (result(0, a=1), result(a=2), "b does not name its training_seed, as a does"),
         (result(0, a=1), result(1, a=1, b=1), "a does not have the task b, as b does: evaluate"),
-        (result(a=1), result(made=OLD, b=1), r"mujoco 3.3.0 and 2 \(b\)"),
-        (result(0, a=1), result(1, made=on("y"), a=2), "id x and y"),
+        (result(a=1), result(fields=OLD, b=1), r"mujoco 3.3.0 and 2 \(b\)"),
+        (result(0, a=1), result(1, fields=on("y"), a=2), "id x and y"),
         (result(0, a=1), EvaluationResult(result(a=2).episodes), "b does not say where it was mea"),
         (trials(1, 2, seed=0), result(1, a=2), r"scores over trials and episodes \(b\)"),
-        (result(0, a=1), result(1, made=MINE, a=1), r"protocols none and mine \("),
-        (result(0, made=MINE, a=1), result(1, made=MINE, a=2), "a has 4 of 500 episodes of mine"),
+        (result(0, a=1), result(1, fields=MINE, a=1), r"protocols none and mine \("),
+        (
+            result(0, fields=MINE, a=1),
+            result(1, fields=MINE, a=2),
+            "a has 4 of 500 episodes of mine",
+        ),
     ],
 )
-def test_runs_that_are_not_comparable_are_refused_by_their_names(one, other, reason):
-    policies = {"mine": {"a": one, "b": other}}
+def test_runs_that_are_not_comparable_are_refused_by_their_names(result_a, result_b, reason):
+    policies = {"mine": {"a": result_a, "b": result_b}}
     message = f"the results of mine are not comparable: .*{reason}"
     with pytest.raises(IncomparableError, match=message):
         scores(policies)
@@ -232,8 +239,8 @@ def test_runs_that_are_not_comparable_are_refused_by_their_names(one, other, rea
         # Parts by several protocols are scored by one of them.
         (
             {
-                "a": result(3, made={"protocol": LAST}, a=4),
-                "b": result(3, made={"protocol": MINE["protocol"]}, b=4),
+                "a": result(3, fields={"protocol": LAST}, a=4),
+                "b": result(3, fields={"protocol": MINE["protocol"]}, b=4),
             },
             None,
         ),
@@ -252,12 +259,12 @@ def test_what_is_forced_does_not_depend_on_the_order_and_names_what_is_left_out(
 
 
 def test_a_forced_comparison_and_a_forced_curve_name_what_is_left_out():
-    parts = [result(3, 5, a=1, b=2), result(3, 5, a=4)]
+    results = [result(3, 5, a=1, b=2), result(3, 5, a=4)]
     left_out = "result 2 of 'mine' is left out: result 1 of 'mine' and result 2 of 'mine' are both "
-    [comparison] = compare({"mine": parts, "other": [result(4, 5, a=1, b=1)]}, force=True)
+    [comparison] = compare({"mine": results, "other": [result(4, 5, a=1, b=1)]}, force=True)
     assert comparison.notes[0].startswith(left_out)
     assert left_out in str(comparison).replace("\n", " ")
-    assert curves({"mine": parts}, force=True).notes[0].startswith(left_out)
+    assert curves({"mine": results}, force=True).notes[0].startswith(left_out)
 
 
 def test_runs_without_a_seed_that_end_apart_are_refused():
@@ -277,10 +284,10 @@ def test_results_without_a_task_in_common_cannot_be_forced():
 
 def test_protocols_are_compared_field_by_field_as_they_are_now():
     """A digest that was read before a field changed is no witness."""
-    one, other = (MINE["protocol"].variant("mine", episodes_per_task=4) for _ in range(2))
-    assert one.digest == other.digest
-    object.__setattr__(other.scoring, "success", "last")
-    both = [result(i, made={"protocol": p}, a=1) for i, p in enumerate((one, other))]
+    protocol, changed = (MINE["protocol"].variant("mine", episodes_per_task=4) for _ in range(2))
+    assert protocol.digest == changed.digest
+    object.__setattr__(changed.scoring, "success", "last")
+    both = [result(i, fields={"protocol": p}, a=1) for i, p in enumerate((protocol, changed))]
     with pytest.raises(IncomparableError, match=r"protocols mine .* and mine .*"):
         scores({"mine": both})
 
@@ -289,9 +296,12 @@ MULTI = {"env_ids": ["CartPole-v1"]}
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("plain_fields", "other_fields"),
     [
-        [on("mtwrappers/MultiEnv-v0", **MULTI, **more) for more in ({}, {"select": "round_robin"})],
+        [
+            on("mtwrappers/MultiEnv-v0", **MULTI, **kwargs)
+            for kwargs in ({}, {"select": "round_robin"})
+        ],
         *(
             (metaworld(), metaworld(**kwargs))
             for kwargs in (
@@ -308,25 +318,31 @@ MULTI = {"env_ids": ["CartPole-v1"]}
         ),
     ],
 )
-def test_what_a_policy_observes_is_its_own_affair(one, other):
-    [found] = compare({"plain": [result(made=one, a=1)], "other": [result(made=other, a=2)]})
-    assert (found.tasks["a"].difference.value, found.mismatch) == (0.25, "")
+def test_what_a_policy_observes_is_its_own_affair(plain_fields, other_fields):
+    [comparison] = compare(
+        {"plain": [result(fields=plain_fields, a=1)], "other": [result(fields=other_fields, a=2)]}
+    )
+    assert (comparison.tasks["a"].difference.value, comparison.mismatch) == (0.25, "")
 
 
 def test_a_familys_environments_are_the_same_however_their_arguments_are_written():
     plain = on("mtwrappers/Bandit-v0", family="Bandit")
     for arguments in ({"source": "rl2"}, {"tasks": None}, {"source": None, "family": "Bandit"}):
-        other = on("mtwrappers/Bandit-v0", **arguments)
-        [found] = compare({"A": [result(made=plain, a=1)], "B": [result(made=other, a=2)]})
-        assert found.mismatch == ""
+        rewritten = on("mtwrappers/Bandit-v0", **arguments)
+        [comparison] = compare(
+            {"A": [result(fields=plain, a=1)], "B": [result(fields=rewritten, a=2)]}
+        )
+        assert comparison.mismatch == ""
     robot = on("mtwrappers/PointRobot-v0", max_episode_steps=20)
     for arguments in ({"episode_steps": 20}, {"max_episode_steps": 20, "episode_steps": 7}):
-        other = on("mtwrappers/PointRobot-v0", **arguments)
-        [found] = compare({"A": [result(made=robot, a=1)], "B": [result(made=other, a=2)]})
-        assert found.mismatch == ""
+        rewritten = on("mtwrappers/PointRobot-v0", **arguments)
+        [comparison] = compare(
+            {"A": [result(fields=robot, a=1)], "B": [result(fields=rewritten, a=2)]}
+        )
+        assert comparison.mismatch == ""
     shorter = on("mtwrappers/PointRobot-v0", episode_steps=7)
     with pytest.raises(IncomparableError, match="episode_steps 20 and 7"):
-        compare({"A": [result(made=robot, a=1)], "B": [result(made=shorter, a=2)]})
+        compare({"A": [result(fields=robot, a=1)], "B": [result(fields=shorter, a=2)]})
 
 
 BOTH = {"metaworld": "3.1.1", "mujoco": "3.3.0"}
@@ -334,7 +350,7 @@ HALF = {"env_ids": ["CartPole-v1", "HalfCheetah-v5"]}
 
 
 @pytest.mark.parametrize(
-    ("made", "versions", "reason"),
+    ("fields", "versions", "reason"),
     [
         # Of no package that they do not use.
         (on("mtwrappers/PointGoal-v0"), {"mujoco": "3.4.0"}, None),
@@ -355,19 +371,22 @@ HALF = {"env_ids": ["CartPole-v1", "HalfCheetah-v5"]}
         (on("mtwrappers/CW10-v0"), {"mujoco": "3.3.0"}, "metaworld 3.1.1 and None"),
     ],
 )
-def test_only_versions_of_packages_that_environments_use_have_to_be_equal(made, versions, reason):
-    one, other = result(made={**made, "versions": BOTH}, paid=1.0, a=1), result(paid=0.0, a=2)
-    other = dataclasses.replace(other, **made, versions={"python": "3.11.0", **versions})
+def test_only_versions_of_packages_that_environments_use_have_to_be_equal(fields, versions, reason):
+    run, other_run = (
+        result(fields={**fields, "versions": BOTH}, paid=1.0, a=1),
+        result(paid=0.0, a=2),
+    )
+    other_run = dataclasses.replace(other_run, **fields, versions={"python": "3.11.0", **versions})
     if reason is None:
-        for policies in ([one, other], [other, one]):
-            [found] = compare({str(i): [run] for i, run in enumerate(policies)})
-            assert found.mismatch == ""
-        one.normalized(low=other, high=result(made=made, paid=2.0, a=1))
+        for policies in ([run, other_run], [other_run, run]):
+            [comparison] = compare({str(i): [run] for i, run in enumerate(policies)})
+            assert comparison.mismatch == ""
+        run.normalized(low=other_run, high=result(fields=fields, paid=2.0, a=1))
         return
     with pytest.raises(IncomparableError, match=reason):
-        compare({"one": [one], "other": [other]})
+        compare({"one": [run], "other": [other_run]})
     with pytest.raises(ValueError, match="the low reference was measured in another way: its "):
-        one.normalized(low=other, high=one)
+        run.normalized(low=other_run, high=run)
 
 
 @pytest.mark.parametrize(
@@ -385,13 +404,13 @@ def test_only_versions_of_packages_that_environments_use_have_to_be_equal(made, 
     ],
 )
 def test_what_is_scored_has_to_be_the_same(name, value, usual):
-    both = [result(made=metaworld(**own), a=1) for own in ({}, {name: value})]
+    both = [result(fields=metaworld(**kwargs), a=1) for kwargs in ({}, {name: value})]
     with pytest.raises(IncomparableError, match=f"{name} {usual} and {value} "):
         compare({"plain": both[:1], "other": both[1:]})
 
 
 def test_every_argument_that_a_protocol_fixes_is_scored_or_observed():
-    fixed = {name for one in protocols.values() for name in one.settings.fixed_arguments}
+    fixed = {name for protocol in protocols.values() for name in protocol.settings.fixed_arguments}
     assert fixed - set(SCORED) == {
         *("observation", "camera_name", "depth", "width", "height"),
         *("shadows", "task_encoding", "descriptions", "instruction"),
@@ -402,28 +421,28 @@ def test_every_argument_that_a_protocol_fixes_is_scored_or_observed():
 def test_episodes_before_any_adaptation_compare_with_those_after():
     sizes = {"meta_batch_size": 1, "trials": 4, "adaptation_episodes": 2, "episodes_per_task": 3}
     few = protocols["metaworld-3.1-ml"].variant("few", **sizes)
-    made = {"protocol": few, **metaworld(benchmark="ML10", kind="test")}
-    one = trials(3, 2, 3, 3, before=1, made=made, task="drawer-open-v3")
-    [found] = compare({"before": [one.unadapted], "after": [one]})
-    task = found.tasks["drawer-open-v3"]
+    fields = {"protocol": few, **metaworld(benchmark="ML10", kind="test")}
+    adapted = trials(3, 2, 3, 3, before=1, fields=fields, task="drawer-open-v3")
+    [comparison] = compare({"before": [adapted.unadapted], "after": [adapted]})
+    task = comparison.tasks["drawer-open-v3"]
     assert (task.first, task.second) == (0.5, pytest.approx(11 / 12))
-    less = dataclasses.replace(one.unadapted, episodes=one.unadapted.episodes[:-1])
+    incomplete = dataclasses.replace(adapted.unadapted, episodes=adapted.unadapted.episodes[:-1])
     for function, policies in (
-        (scores, {"before": [one.unadapted]}),
-        (compare, {"before": [less], "after": [one]}),
+        (scores, {"before": [adapted.unadapted]}),
+        (compare, {"before": [incomplete], "after": [adapted]}),
     ):
         with pytest.raises(IncomparableError, match="has 0 of 12 episodes of few"):
             function(policies)
-    plain, other = trials(3, 2), trials(1, 2)
-    longer = dataclasses.replace(other.design, adaptation_episodes=1)
+    plain, other_run = trials(3, 2), trials(1, 2)
+    longer = dataclasses.replace(other_run.design, adaptation_episodes=1)
     with pytest.raises(IncomparableError, match=r"adapt on, and after, \(2, 3\) and \(1, 3\)"):
-        compare({"x": [plain], "y": [dataclasses.replace(other, design=longer)]})
+        compare({"x": [plain], "y": [dataclasses.replace(other_run, design=longer)]})
 
 
 def test_protocols_that_differ_are_told_apart_by_a_field():
-    one = protocols["metaworld-3.1"].on("MT1", "reach-v3").variant("q", episodes_per_task=4)
-    other = one.variant("q2", max_episode_steps=9)
-    runs = [result(made={"protocol": protocol}, **{"reach-v3": 1}) for protocol in (one, other)]
+    long = protocols["metaworld-3.1"].on("MT1", "reach-v3").variant("q", episodes_per_task=4)
+    short = long.variant("q2", max_episode_steps=9)
+    runs = [result(fields={"protocol": protocol}, **{"reach-v3": 1}) for protocol in (long, short)]
     with pytest.raises(IncomparableError, match=r"differ in max_episode_steps: 500 and 9$"):
         compare({"A": runs[:1], "B": runs[1:]})
 
@@ -458,9 +477,9 @@ def test_parts_that_adapt_on_other_numbers_of_episodes_are_refused():
 
 
 def test_runs_with_the_same_actions_are_named_whichever_run_is_first():
-    kept = [result(i, made={"evidence": e}, paid=0.0, a=0) for i, e in enumerate("abb")]
-    found = scores({"mine": {f"mine-{i}.json": one for i, one in enumerate(kept)}})
-    assert found.notes == ("mine-1.json and mine-2.json have the same actions",)
+    results = [result(i, fields={"evidence": e}, paid=0.0, a=0) for i, e in enumerate("abb")]
+    table = scores({"mine": {f"mine-{i}.json": run for i, run in enumerate(results)}})
+    assert table.notes == ("mine-1.json and mine-2.json have the same actions",)
 
 
 @pytest.mark.parametrize(
@@ -475,5 +494,5 @@ def test_runs_with_the_same_actions_are_named_whichever_run_is_first():
 def test_metaworld_is_told_by_arguments_or_by_the_id(env_id, kwargs, is_metaworld):
     environments = Environments(env_id, kwargs)
     assert environments.is_metaworld is is_metaworld
-    settings = result(made={"environments": environments}, a=1).origin.settings
+    settings = result(fields={"environments": environments}, a=1).origin.settings
     assert ("reward_function_version" in settings) is is_metaworld

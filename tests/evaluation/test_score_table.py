@@ -71,14 +71,14 @@ class Case:
 
     def add_run(self, run):
         episodes, values = [], {task: [] for task in self.tasks}
-        before = self.design.adaptation_length
+        adaptation_length = self.design.adaptation_length
         for (i, task), trial in itertools.product(enumerate(self.tasks), self.trials):
             successes = []
-            for number in range(before + self.per_unit):
+            for number in range(adaptation_length + self.per_unit):
                 steps = [self.dice.random() < self.rate for _ in range(self.dice.randint(1, 4))]
                 place = None if trial is None else 3 * i + trial
                 episodes.append(self.record(task, number, steps, place))
-                if number >= before:
+                if number >= adaptation_length:
                     successes.append(self.reports[task] != "never" and self.counts(steps))
             values[task] += successes if trial is None else [np.mean(successes)]
         result = EvaluationResult(episodes, self.design, self.protocol)
@@ -213,9 +213,9 @@ def check_method(case, single, drawn):
     cells = {name: tuple(None if x is None else f"{x:.3f}" for x in ends(estimate))
              for name, estimate in estimates.items()}  # fmt: skip
 
-    def texts(name, before, to, after):
+    def texts(name, left, to, right):
         value, low, high = cells[name]
-        return value if low is None else f"{value}{before}{low}{to}{high}{after}"
+        return value if low is None else f"{value}{left}{low}{to}{high}{right}"
 
     for format, ends_of_cell in (
         ("table", (" ", "-", "")),
@@ -264,14 +264,14 @@ def check_method(case, single, drawn):
     names = [head, *(case.tasks if len(case.tasks) > 1 else ())]
     for name in names:
         assert panels[case.label(name)][0].points[5] == estimates[name]
-    after = [record for record in csv.DictReader(io.StringIO(curve.to_csv()))
+    adapted = [record for record in csv.DictReader(io.StringIO(curve.to_csv()))
              if record["adaptation"] != "before"]  # fmt: skip
-    assert [record["success"] for record in after] == [record["success"] for record in records]
+    assert [record["success"] for record in adapted] == [record["success"] for record in records]
     # Tasks that never report success are named wherever a text stands below the numbers.
-    silent = [task for task in case.tasks if task not in case.reporting]
+    silent_tasks = [task for task in case.tasks if task not in case.reporting]
     for text in (str(table), str(comparison), "\n".join(curve.caption)):
-        sentence = f"{len(silent)} of {len(case.tasks)} tasks report"
-        assert (sentence in text.replace("\n", " ")) == bool(silent)
+        sentence = f"{len(silent_tasks)} of {len(case.tasks)} tasks report"
+        assert (sentence in text.replace("\n", " ")) == bool(silent_tasks)
 
 
 def check(seed, drawn, tmp_path):

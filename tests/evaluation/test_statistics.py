@@ -27,8 +27,8 @@ def of(successes, n):
     return np.array([1.0] * successes + [0.0] * (n - successes))
 
 
-def ends(found):
-    return tuple(map(float, (found.value, found.low, found.high)))
+def ends(estimate):
+    return tuple(map(float, (estimate.value, estimate.low, estimate.high)))
 
 
 def near(*values):
@@ -48,10 +48,10 @@ def test_an_estimate_is_printed_with_its_interval():
     [(5, 5, 0.5655, 1.0), (0, 5, 0.0, 0.4345), (1, 1, 0.2065, 1.0), (8, 10, 0.4902, 0.9433)],
 )
 def test_the_interval_of_a_rate_is_wilsons(k, n, low, high):
-    found = mean_rate([of(k, n)]).estimate()
-    assert ends(found) == near(k / n, low, high)
+    estimate = mean_rate([of(k, n)]).estimate()
+    assert ends(estimate) == near(k / n, low, high)
     scipys = stats.binomtest(k, n).proportion_ci(method="wilson")
-    assert (found.low, found.high) == pytest.approx(tuple(scipys), abs=1e-12)
+    assert (estimate.low, estimate.high) == pytest.approx(tuple(scipys), abs=1e-12)
 
 
 @pytest.mark.parametrize("k", [0, 2, 5])
@@ -66,8 +66,8 @@ def test_tasks_at_different_rates_have_the_effective_number_of_episodes():
     reach = (0.25 * z2 / n + (z2 / 2 / n) ** 2) ** 0.5 / (1 + z2 / n)
     assert ends(mean_rate([of(1, 10), of(9, 10)])) == near(0.5, 0.5 - reach, 0.5 + reach)
     # Tasks at 0 and 1 do not vary, and keep an interval.
-    found = mean_rate([of(0, 5)] * 25 + [of(5, 5)] * 25)
-    assert 0.01 < found.high - 0.5 < 0.05
+    estimate = mean_rate([of(0, 5)] * 25 + [of(5, 5)] * 25)
+    assert 0.01 < estimate.high - 0.5 < 0.05
 
 
 def test_weights_count():
@@ -81,8 +81,8 @@ def test_the_interval_of_a_rate_over_runs_has_students_quantile():
     n, t2 = 0.8 * 0.2 / (0.01 / 3), 4.302653**2
     middle = (0.8 + t2 / 2 / n) / (1 + t2 / n)
     reach = (0.16 * t2 / n + (t2 / 2 / n) ** 2) ** 0.5 / (1 + t2 / n)
-    found = mean_run_rate(np.array([0.7, 0.8, 0.9]))
-    assert ends(found) == near(0.8, middle - reach, middle + reach)
+    estimate = mean_run_rate(np.array([0.7, 0.8, 0.9]))
+    assert ends(estimate) == near(0.8, middle - reach, middle + reach)
 
 
 def test_runs_that_do_not_differ_and_a_single_one_have_no_interval():
@@ -99,18 +99,21 @@ def test_runs_that_do_not_differ_and_a_single_one_have_no_interval():
 def test_many_results_at_once_have_the_numbers_of_each():
     rng = np.random.default_rng(0)
     samples = [rng.integers(2, size=(40, n)).astype(float) for n in (1, 4, 9)]
-    other = [rng.integers(2, size=(40, n)).astype(float) for n in (2, 4, 9)]
+    other_samples = [rng.integers(2, size=(40, n)).astype(float) for n in (2, 4, 9)]
     weights, paired = np.array([0.5, 0.2, 0.3]), [False, True, True]
     means = mean_rate(samples, weights)
     runs = mean_run_rate(samples[1])
-    differences = rate_difference(samples, other, paired, weights)
+    differences = rate_difference(samples, other_samples, paired, weights)
     for i in range(40):
-        one, two = [values[i] for values in samples], [values[i] for values in other]
-        single = mean_rate(one, weights), mean_run_rate(one[1])
-        single += (rate_difference(one, two, paired, weights),)
-        for many, alone in zip((means, runs, differences), single, strict=True):
-            assert np.array_equal([many.value[i], many.low[i], many.high[i]],
-                                  [alone.value, alone.low, alone.high], equal_nan=True)  # fmt: skip
+        first, second = [values[i] for values in samples], [values[i] for values in other_samples]
+        single = mean_rate(first, weights), mean_run_rate(first[1])
+        single += (rate_difference(first, second, paired, weights),)
+        for many, expected in zip((means, runs, differences), single, strict=True):
+            assert np.array_equal(
+                [many.value[i], many.low[i], many.high[i]],
+                [expected.value, expected.low, expected.high],
+                equal_nan=True,
+            )
 
 
 # All else.
@@ -129,8 +132,8 @@ def test_the_mean_of_anything_has_students_interval():
 def test_the_interval_of_a_difference_of_runs_is_welchs():
     first, second = np.array([0.5, 0.6, 0.45, 0.5]), np.array([0.9, 0.6, 0.7])
     expected = stats.ttest_ind(second, first, equal_var=False).confidence_interval()
-    found = run_rate_difference(first, second)
-    assert ends(found) == pytest.approx((second.mean() - first.mean(), *expected))
+    estimate = run_rate_difference(first, second)
+    assert ends(estimate) == pytest.approx((second.mean() - first.mean(), *expected))
     assert run_rate_difference(np.array([0.0, 0.1]), np.array([1.0, 0.9])).high == 1.0
 
 
@@ -138,15 +141,15 @@ def test_the_interquartile_mean_of_runs_varies_with_rates_that_are_clipped_at_th
     """By hand: of 8 rates the middle 4 count; clipped at 0.55 and 0.6, runs sum to 2.25 and 2.4."""
     rates = np.array([[0.5, 0.6], [0.55, 0.65], [0.4, 0.8], [0.6, 0.6]])
     wild = np.array([[0.5, 0.6], [0.55, 0.65], [0.0, 1.0], [0.6, 0.6]])
-    for each in (rates, wild):
-        value, numbers = interquartile(each)
+    for run_rates in (rates, wild):
+        value, numbers = interquartile(run_rates)
         assert float(value) == pytest.approx((0.55 + 0.6 * 3) / 4)
         assert numbers == pytest.approx([2.25 / 2, 2.4 / 2])
     # The middle of the others is 0.3925, and theirs sum to 1.45 and 1.64.
-    found = interquartile_difference(rates - 0.2 + 0.01 * np.arange(2), rates)
+    estimate = interquartile_difference(rates - 0.2 + 0.01 * np.arange(2), rates)
     welchs = stats.ttest_ind([1.125, 1.2], [0.725, 0.82], equal_var=False).confidence_interval()
     reach = (welchs.high - welchs.low) / 2
-    assert ends(found) == near(0.195, 0.195 - reach, 0.195 + reach)
+    assert ends(estimate) == near(0.195, 0.195 - reach, 0.195 + reach)
 
 
 # Differences of one result each.
@@ -165,8 +168,8 @@ def test_the_interval_of_paired_rates_is_newcombes():
     """Fagerland et al. 2014, a study of 21: 1 both, 1 and 7 alone, 12 neither; 0.026 to 0.507."""
     first = np.array([1] + [1] + [0] * 7 + [0] * 12, float)
     second = np.array([1] + [0] + [1] * 7 + [0] * 12, float)
-    found = of_one_task(first, second, True)
-    assert ends(found) == pytest.approx((6 / 21, 0.026, 0.507), abs=1e-3)
+    estimate = of_one_task(first, second, True)
+    assert ends(estimate) == pytest.approx((6 / 21, 0.026, 0.507), abs=1e-3)
 
 
 def test_less_than_three_values_have_no_interval():
@@ -216,9 +219,9 @@ def test_intervals_cover_the_truth_as_often_as_the_docs_say(saved):
 def test_the_continuity_correction_is_of_paired_tasks():
     """A task that is not paired adds to the variances alone, however few values it has."""
     first, second = np.repeat([1.0, 0.0], [10, 10]), np.repeat([1.0, 0.0], [9, 11])
-    other = np.array([1.0, 0.0, 1.0])
+    unpaired = np.array([1.0, 0.0, 1.0])
     weights = np.array([0.5, 0.5])
-    correlation = _correlation([first, other], [second, other], [True, False], weights)
+    correlation = _correlation([first, unpaired], [second, unpaired], [True, False], weights)
     covariance = (0.45 - 0.5 * 0.45) / 4 / 20 - (1 / 4 / 20) ** 2 / 2
-    variances = [0.25 * (rates.var() / 20 + other.var() / 3) for rates in (first, second)]
+    variances = [0.25 * (rates.var() / 20 + unpaired.var() / 3) for rates in (first, second)]
     assert correlation == pytest.approx(covariance / np.sqrt(np.prod(variances)))

@@ -50,7 +50,7 @@ STEPS_TO_SUCCESS = 79
 
 
 def act(observations, rng):
-    return np.array([own.uniform(-1, 1, 4) for own in rng], np.float32)
+    return np.array([generator.uniform(-1, 1, 4) for generator in rng], np.float32)
 
 
 class Adapts:
@@ -117,11 +117,11 @@ KINDS = {"plain": plain, "ruled": ruled, "few_shot": few_shot, "continual": cont
 @pytest.fixture(scope="module")
 def played(tmp_path_factory):
     """A directory for each kind with a true result and its evidence."""
-    found = {}
+    folders = {}
     for name, make in KINDS.items():
-        found[name] = tmp_path_factory.mktemp(name)
-        make(found[name])
-    return found
+        folders[name] = tmp_path_factory.mktemp(name)
+        make(folders[name])
+    return folders
 
 
 def forged(where, to, change):
@@ -145,19 +145,19 @@ def forged(where, to, change):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.slow_but("settings0", "plain-settings1", "few_shot-settings2")
 def test_what_is_true_is_confirmed(settings, kind, played):
-    found = verify(played[kind] / "r.json", **settings)
-    assert found.ok, found.difference
-    assert found.rounding == 0.0
-    assert found.same == found.replayed
-    whole = {
+    verification = verify(played[kind] / "r.json", **settings)
+    assert verification.ok, verification.difference
+    assert verification.rounding == 0.0
+    assert verification.same == verification.replayed
+    expected = {
         "plain": {"reach-v3": 3, "push-v3": 3},
         "ruled": {"drawer-close-v3": 5},
         "few_shot": {"pick-place-v3": 6, "door-open-v3": 6},
         "continual": {"0 hammer-v3": 2, "3 push-back-v3": 2},
     }
     if "sample" not in settings:
-        assert found.same == whole[kind]
-    assert [*found.results] == load_results(played[kind] / "r.json")
+        assert verification.same == expected[kind]
+    assert [*verification.results] == load_results(played[kind] / "r.json")
 
 
 @pytest.mark.parametrize(
@@ -206,9 +206,9 @@ def test_environments_of_ones_own_are_given(tmp_path):
         verify(tmp_path / "r.json")
     assert verify(tmp_path / "r.json", envs=make()).same == {"a": 6}
     longer = scripted([{"name": "a", "lengths": (7,), "success_at": 4}], k=2)
-    found = verify(tmp_path / "r.json", envs=longer)
-    assert found.same == {"a": 0}
-    assert found.difference == "a, episode 0 does not end in the replay after its 3 steps"
+    verification = verify(tmp_path / "r.json", envs=longer)
+    assert verification.same == {"a": 0}
+    assert verification.difference == "a, episode 0 does not end in the replay after its 3 steps"
     shorter = scripted([{"name": "a", "lengths": (2,)}], k=2)
     assert "length is 2 in the replay, 3" in verify(tmp_path / "r.json", envs=shorter).difference
 
@@ -264,8 +264,8 @@ def test_a_normalization_that_the_replayed_returns_exceed_is_an_error_of_the_fil
 @pytest.mark.parametrize("workers", [1, 2])
 def test_of_chosen_classes_no_other_is_made(workers, tmp_path, monkeypatch):
     with closing(gymnasium.make_vec("mtwrappers/MT10-v0", max_episode_steps=4)) as envs:
-        found = evaluate(act, envs, 2, tasks=["push-v3"], evidence=tmp_path / "r.npz")
-    found.save(tmp_path / "r.json")
+        result = evaluate(act, envs, 2, tasks=["push-v3"], evidence=tmp_path / "r.npz")
+    result.save(tmp_path / "r.json")
     monkeypatch.setattr(gymnasium, "make_vec", lambda *args, **kwargs: pytest.fail("of all"))
     assert verify(tmp_path / "r.json", workers=workers).replayed == {"push-v3": 2}
 
@@ -279,9 +279,9 @@ def test_evidence_is_found_by_the_name_of_its_result_dots_included(name, played,
 
 
 def test_what_the_replay_shows_and_what_only_the_file_says_are_printed(played):
-    found = verify(played["ruled"] / "r.json")
-    lines = str(found).splitlines()
-    rules = found.result.protocol
+    verification = verify(played["ruled"] / "r.json")
+    lines = str(verification).splitlines()
+    rules = verification.result.protocol
     assert lines[0] == f"protocol          short ({rules.digest[:10]}, not a published protocol)"
     assert lines[1].startswith('environments      id="mtwrappers/MT1-v0", benchmark="MT1",')
     assert "design            seed=0, episodes_per_task=5" in lines
@@ -300,18 +300,20 @@ def test_what_the_replay_shows_and_what_only_the_file_says_are_printed(played):
 )
 def test_returns_may_differ_by_rounding_which_is_said(factor, ok, played, tmp_path):
     def change(data):
-        for one in data["episodes"]:
-            one["episode_return"] *= factor
+        for episode_data in data["episodes"]:
+            episode_data["episode_return"] *= factor
 
-    found = verify(forged(played["plain"], tmp_path, change))
-    assert found.ok is ok
+    verification = verify(forged(played["plain"], tmp_path, change))
+    assert verification.ok is ok
     if ok:
-        said = re.search(r"equal but for rounding, at most (\S+): another processor\n", str(found))
-        assert 0 < found.rounding <= float(said[1]) < 3 * found.rounding
-        elsewhere = dataclasses.replace(found, versions={"numpy": ("1", "2")})
+        match = re.search(
+            r"equal but for rounding, at most (\S+): another processor\n", str(verification)
+        )
+        assert 0 < verification.rounding <= float(match[1]) < 3 * verification.rounding
+        elsewhere = dataclasses.replace(verification, versions={"numpy": ("1", "2")})
         assert ": other versions or another\nprocessor\n" in str(elsewhere)
     else:
-        assert found.same == {"reach-v3": 0, "push-v3": 0}
+        assert verification.same == {"reach-v3": 0, "push-v3": 0}
 
 
 PLAYED_ELSEWHERE = """
@@ -393,8 +395,8 @@ def verdict(path):
 
 def said_by_the_file(report):
     """The part of a report that no replay depends on, and the line of the protocol."""
-    said = report.partition("said by the file")[2].partition("\nreplayed")[0]
-    return report.splitlines()[0], said
+    fields = report.partition("said by the file")[2].partition("\nreplayed")[0]
+    return report.splitlines()[0], fields
 
 
 # The fields that no replay depends on, beside the description and the versions.
@@ -420,7 +422,7 @@ def test_each_forged_field_is_false_refused_or_said_by_the_file(kind, played, tm
     data = json.loads((played[kind] / "r.json").read_text())
     first = data[0] if isinstance(data, list) else data
     true_report = verdict(played[kind] / "r.json")
-    said, unnoticed = set(), []
+    said_fields, unnoticed = set(), []
     for field in list_fields(first):
         if field[0] in ("score", "format"):
             continue
@@ -429,13 +431,15 @@ def test_each_forged_field_is_false_refused_or_said_by_the_file(kind, played, tm
             report = verdict(forged(played[kind], tmp_path, change))
             if report in ("false", "refused"):
                 continue
-            said.add(name_field(field))
+            said_fields.add(name_field(field))
             # In the arguments of environments, None stands for their default.
             is_default = field[:2] == ("environments", "kwargs") and value is None
             if said_by_the_file(report) == said_by_the_file(true_report) and not is_default:
                 unnoticed.append(f"{name_field(field)} = {value!r}: {report}")
     assert unnoticed == []
-    fields = {field for field in said if field.split(".")[0] not in ("description", "versions")}
+    fields = {
+        field for field in said_fields if field.split(".")[0] not in ("description", "versions")
+    }
     assert fields == SAID[kind]
 
 
@@ -469,7 +473,7 @@ def given_tasks(where):
 
 
 @pytest.mark.parametrize(
-    ("make", "said", "replayed"),
+    ("make", "said_fields", "replayed"),
     [
         (
             functools.partial(one_goal, steps=STEPS_TO_SUCCESS, ends=True),
@@ -513,22 +517,24 @@ def given_tasks(where):
         ),
     ],
 )
-def test_what_no_replay_of_a_result_depends_on_is_said_by_the_file(make, said, replayed, tmp_path):
+def test_what_no_replay_of_a_result_depends_on_is_said_by_the_file(
+    make, said_fields, replayed, tmp_path
+):
     make(where=tmp_path)
-    found = verify(tmp_path / "r.json")
-    assert found.ok
-    before, _, after = str(found).partition("said by the file")
-    for name in said:
-        assert re.search(rf"\b{name}=", after), name
-        assert not re.search(rf"[ ,]{name}=", before), name
+    verification = verify(tmp_path / "r.json")
+    assert verification.ok
+    replayed_text, _, said_text = str(verification).partition("said by the file")
+    for name in said_fields:
+        assert re.search(rf"\b{name}=", said_text), name
+        assert not re.search(rf"[ ,]{name}=", replayed_text), name
     for name in replayed:
-        assert re.search(rf"\b{name}=", before), name
+        assert re.search(rf"\b{name}=", replayed_text), name
 
 
 def test_what_only_episodes_that_were_not_replayed_depend_on_is_said_by_the_file(played):
-    found = verify(played["ruled"] / "r.json")
-    assert "terminate_on_success=" in str(found).partition("said by the file")[0]
-    none = dataclasses.replace(found, episodes=((),))
+    verification = verify(played["ruled"] / "r.json")
+    assert "terminate_on_success=" in str(verification).partition("said by the file")[0]
+    none = dataclasses.replace(verification, episodes=((),))
     assert "terminate_on_success=" in str(none).partition("said by the file")[2]
 
 
@@ -612,63 +618,64 @@ def test_what_cannot_be_is_refused_by_name(change, message, played, tmp_path):
     ],
 )
 def test_what_the_replay_gives_otherwise_is_named(change, message, played, tmp_path):
-    found = verify(forged(played["plain"], tmp_path, change))
-    assert found.difference.startswith(message)
-    lines = str(found).splitlines()
+    verification = verify(forged(played["plain"], tmp_path, change))
+    assert verification.difference.startswith(message)
+    lines = str(verification).splitlines()
     assert max(map(len, lines)) <= 80
     [*counts, last] = lines[lines.index("") + 1 :]
     outcome = " ".join(line.strip() for line in counts)
     assert re.match(r"\S+: \d of 3 the same ", outcome)
     edited = "; if the file was edited, verify it as save() wrote it"
-    assert outcome.endswith(f"false: {found.difference}{edited}")
-    assert last == f"not verified: {sum(found.same.values())} of 6 episodes gave the same numbers"
+    assert outcome.endswith(f"false: {verification.difference}{edited}")
+    same = sum(verification.same.values())
+    assert last == f"not verified: {same} of 6 episodes gave the same numbers"
 
 
 def test_another_version_is_no_reason_to_refuse_and_is_named(played, tmp_path):
     def change(data):
         data["versions"].update(numpy="9.9.9", other="1")
 
-    found = verify(forged(played["plain"], tmp_path, change), sample=0)
-    assert found.ok
-    assert found.versions["numpy"] == ("9.9.9", np.__version__)
-    assert 'numpy="9.9.9, here ' in str(found)
+    verification = verify(forged(played["plain"], tmp_path, change), sample=0)
+    assert verification.ok
+    assert verification.versions["numpy"] == ("9.9.9", np.__version__)
+    assert 'numpy="9.9.9, here ' in str(verification)
 
 
 # Evidence.
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
-        (lambda own: {"push-v3/1": own["push-v3/1"] * 0.9}, "push-v3, episode 1: episode_return"),
-        (lambda own: {"reach-v3/0": own["reach-v3/1"]}, "reach-v3, episode 0: "),
-        (lambda own: {"push-v3/1": own["push-v3/1"][:-1]}, "8 steps, and the evidence 7 actions"),
-        (lambda own: {"push-v3/3": own["push-v3/1"]}, "actions of 'push-v3/3', not an episode"),
-        (lambda own: {"push-v3/1": own["push-v3/1"].astype(float)}, "actions of several kinds"),
-        (lambda own: {k: a[:, :3] for k, a in own.items()}, "it cannot be replayed: "),
-        (lambda own: {"push-v3/1": own["push-v3/1"] * np.nan}, "has actions that are NaN"),
+        (lambda data: {"push-v3/1": data["push-v3/1"] * 0.9}, "push-v3, episode 1: episode_return"),
+        (lambda data: {"reach-v3/0": data["reach-v3/1"]}, "reach-v3, episode 0: "),
+        (lambda data: {"push-v3/1": data["push-v3/1"][:-1]}, "8 steps, and the evidence 7 actions"),
+        (lambda data: {"push-v3/3": data["push-v3/1"]}, "actions of 'push-v3/3', not an episode"),
+        (lambda data: {"push-v3/1": data["push-v3/1"].astype(float)}, "actions of several kinds"),
+        (lambda data: {k: a[:, :3] for k, a in data.items()}, "it cannot be replayed: "),
+        (lambda data: {"push-v3/1": data["push-v3/1"] * np.nan}, "has actions that are NaN"),
     ],
 )
-def test_changed_actions_are_found(change, said, played, tmp_path):
+def test_changed_actions_are_found(change, message, played, tmp_path):
     actions = dict(read_evidence(played["plain"] / "r.npz"))
     np.savez(tmp_path / "other.npz", **{**actions, **change(actions)})
     try:
         text = verify(played["plain"] / "r.json", tmp_path / "other.npz").difference
     except (VerificationError, EvidenceError) as exc:
         text = str(exc)
-    assert said in text
+    assert message in text
 
 
 def test_actions_that_make_no_difference_are_not_those_of_the_result_either(tmp_path):
     make = functools.partial(scripted, [{"name": "a"}])
     evaluate(drawn, make(), 1, evidence=tmp_path / "r.npz").save(tmp_path / "r.json")
     actions = read_evidence(tmp_path / "r.npz")
-    halved = {name: own * [1.0, 0.5] for name, own in actions.items()}  # which pays nothing
+    halved = {name: array * [1.0, 0.5] for name, array in actions.items()}  # which pays nothing
     assert digest(halved) != digest(actions)
     np.savez(tmp_path / "r.npz", **halved)
-    found = verify(tmp_path / "r.json", envs=make())
-    assert found.same == {"a": 1}
-    assert "are not those that the result was saved with" in found.difference
+    verification = verify(tmp_path / "r.json", envs=make())
+    assert verification.same == {"a": 1}
+    assert "are not those that the result was saved with" in verification.difference
 
 
 ENDS = ("false", "refused")
@@ -682,20 +689,20 @@ def test_a_mutated_file_is_an_error_of_one_line_or_changes_nothing(name, played,
     data, tracing = (where / name).read_bytes(), tracemalloc.start()
     assert tracing is None
     for _ in range(25):
-        other = bytearray(data)
-        at = int(rng.integers(len(other)))
+        mutated = bytearray(data)
+        at = int(rng.integers(len(mutated)))
         match rng.integers(4):
             case 0:
-                other[at] = int(rng.integers(256))
+                mutated[at] = int(rng.integers(256))
             case 1:
-                del other[at : at + int(rng.integers(1, 200))]
+                del mutated[at : at + int(rng.integers(1, 200))]
             case 2:
-                other[at:at] = other[at : at + int(rng.integers(1, 200))]
+                mutated[at:at] = mutated[at : at + int(rng.integers(1, 200))]
             case 3:
-                other[at:at] = b"999999999"
-        for one in ("r.json", "r.npz"):
-            (tmp_path / one).write_bytes(
-                bytes(other) if one == name else (where / one).read_bytes()
+                mutated[at:at] = b"999999999"
+        for file_name in ("r.json", "r.npz"):
+            (tmp_path / file_name).write_bytes(
+                bytes(mutated) if file_name == name else (where / file_name).read_bytes()
             )
         report = verdict(tmp_path / "r.json")
         kinds.add(report if report in ENDS else "ok")

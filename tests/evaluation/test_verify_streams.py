@@ -47,13 +47,13 @@ def changed(path, folder, change):
 def test_the_points_of_a_stream_are_replayed_on_environments_that_are_made_once(
     points, monkeypatch
 ):
-    made = []
+    calls = []
     make = remake._make_phases
-    monkeypatch.setattr(remake, "_make_phases", lambda *args: made.append(args) or make(*args))
-    found = verify(points)
-    assert found.ok
-    assert found.replayed == {"0 hammer-v3": 3, "3 push-back-v3": 3}
-    assert len(made) == 1
+    monkeypatch.setattr(remake, "_make_phases", lambda *args: calls.append(args) or make(*args))
+    verification = verify(points)
+    assert verification.ok
+    assert verification.replayed == {"0 hammer-v3": 3, "3 push-back-v3": 3}
+    assert len(calls) == 1
 
 
 def test_the_sequence_and_the_budgets_of_a_stream_are_said_by_the_file(points, tmp_path):
@@ -66,13 +66,13 @@ def test_the_sequence_and_the_budgets_of_a_stream_are_said_by_the_file(points, t
             result["environments"]["id"] = "mtwrappers/CW20-v0"
             result["environments"]["kwargs"] |= {"sequence": "CW20", "steps_per_task": 10**6}
 
-    found = verify(changed(points, tmp_path, enlarge))
-    assert found.ok
-    replayed, _, said = " ".join(str(found).split()).partition("said by the file ")
+    verification = verify(changed(points, tmp_path, enlarge))
+    assert verification.ok
+    replayed, _, said_fields = " ".join(str(verification).split()).partition("said by the file ")
     for field in ("CW20", "steps_per_task", "phases", "1000000"):
         assert field not in replayed
-    assert 'id="mtwrappers/CW20-v0", sequence="CW20", steps_per_task=1000000' in said
-    assert 'design_phases=[["hammer-v3", 1000000]' in said
+    assert 'id="mtwrappers/CW20-v0", sequence="CW20", steps_per_task=1000000' in said_fields
+    assert 'design_phases=[["hammer-v3", 1000000]' in said_fields
     assert 'tasks=["0 hammer-v3", "3 push-back-v3"]' in replayed
 
 
@@ -95,12 +95,12 @@ def test_what_a_later_result_lacks_is_printed_and_the_versions_of_all_results_ar
         results[0]["description"]["policy"] = "mine"
         results[0]["versions"]["numpy"] = "1.0"
 
-    found = verify(changed(points, tmp_path, change))
-    text = " ".join(str(found).split())
+    verification = verify(changed(points, tmp_path, change))
+    text = " ".join(str(verification).split())
     assert 'result 1 training_steps=4, versions_numpy="' in text
     assert '", policy=null result 2 training_steps=8 versions' in text
-    assert found.versions.keys() == {"numpy"}
-    assert found.versions["numpy"][0] == "1.0"
+    assert verification.versions.keys() == {"numpy"}
+    assert verification.versions["numpy"][0] == "1.0"
 
 
 def test_a_repeated_task_is_refused_before_an_environment_is_made(points, tmp_path, monkeypatch):
@@ -140,10 +140,10 @@ def test_the_points_of_a_stream_of_ones_own_are_verified_with_its_environments(t
     with pytest.raises(VerificationError, match=r"PhaseEvaluator\(\.\.\.\)\.envs of the same str"):
         verify(tmp_path / "s.json")
     with closing(PhaseEvaluator(make_own_stream)) as evaluator:
-        found = verify(tmp_path / "s.json", envs=evaluator.envs)
-    assert found.ok
-    assert "environments" not in str(found)  # the file does not name any
-    assert found.replayed == {"0 task 0": 6, "1 task 1": 6}
+        verification = verify(tmp_path / "s.json", envs=evaluator.envs)
+    assert verification.ok
+    assert "environments" not in str(verification)  # the file does not name any
+    assert verification.replayed == {"0 task 0": 6, "1 task 1": 6}
 
 
 class HalfReward(gymnasium.RewardWrapper):

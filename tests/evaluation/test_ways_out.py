@@ -209,17 +209,17 @@ def test_missing_evidence_is_answered_by_its_place_and_by_the_argument(folder):
 def test_evidence_of_another_result_is_named_before_the_numbers_that_differ(folder):
     verification = verify(folder / "push.json", folder / "pull.npz")
     assert not verification.ok
-    other = rf"the actions in {folder / 'pull.npz'} are not those that the result was saved with"
-    assert verification.difference.startswith(other)
+    message = rf"the actions in {folder / 'pull.npz'} are not those that the result was saved with"
+    assert verification.difference.startswith(message)
     assert "; task 0, episode 0: episode_return is" in verification.difference
-    other = "task 0, episode 0 has 5 steps, and the evidence 4 actions; the actions in "
-    with pytest.raises(VerificationError, match=other):
+    message = "task 0, episode 0 has 5 steps, and the evidence 4 actions; the actions in "
+    with pytest.raises(VerificationError, match=message):
         verify(folder / "push.json", folder / "shorter.npz")
 
 
 def test_evidence_without_its_last_episodes_is_called_truncated(folder):
-    whole = (folder / "push.npz").read_bytes()
-    (folder / "half.npz").write_bytes(whole[: len(whole) // 2])
+    data = (folder / "push.npz").read_bytes()
+    (folder / "half.npz").write_bytes(data[: len(data) // 2])
     truncated = (
         r"half\.npz has the actions of 4 of the 6 episodes of the result, not of task 1, episode "
         r"1: the file was truncated, as by an interrupted copy, or is of another evaluation; pass "

@@ -28,7 +28,9 @@ class ChanceEnv(CountingSetTaskEnv):
 
 def lengths(paths):
     """How long the paths of each task are."""
-    return {task: [len(path["rewards"]) for path in own] for task, own in paths.items()}
+    return {
+        task: [len(path["rewards"]) for path in task_paths] for task, task_paths in paths.items()
+    }
 
 
 def sample(*args, tasks=None, **kwargs):

@@ -75,7 +75,7 @@ def test_get_actions_is_given_all_rows_and_which_are_due():
 
     with closing(scripted([{"lengths": [3]}, {"lengths": [5]}])) as envs:
         mt.evaluate(mt.ActionChunks(Policy(), 2), envs, 2)
-    assert asked == [([[one] for one in due], (2, 1, 3)) for due in DUE]
+    assert asked == [([[env_due] for env_due in due], (2, 1, 3)) for due in DUE]
 
 
 def test_it_is_a_policy_with_get_actions_that_keeps_the_chunk_of_each_row():
@@ -117,9 +117,9 @@ def test_one_object_may_be_evaluated_again_with_other_environments_and_with_anot
     policy = mt.ActionChunks(Policy(), 3)
     sampler = mt.Sampler(ScriptedEnv(lengths), policy, 1, 9, seed=0)
     [first], policy.policy.forms = sampler.obtain_samples(), 1
-    [again] = mt.Sampler(ScriptedEnv(lengths), policy, 1, 9, seed=0).obtain_samples()
-    assert np.array_equal(first["actions"], again["actions"])
-    assert [sorted(path["agent_infos"]) for path in (first, again)] == [
+    [second] = mt.Sampler(ScriptedEnv(lengths), policy, 1, 9, seed=0).obtain_samples()
+    assert np.array_equal(first["actions"], second["actions"])
+    assert [sorted(path["agent_infos"]) for path in (first, second)] == [
         ["other"],
         ["nested", "planned_at"],
     ]
@@ -147,7 +147,7 @@ class Adapting:
         self.moved = 0.0
 
     def adapt(self, paths):
-        assert [len(own) for own in paths] == [2]
+        assert [len(task_paths) for task_paths in paths] == [2]
         assert paths[0][0]["actions"][:, 0].tolist() == [self.moved] * 3
         self.moved += 0.5
 
@@ -162,8 +162,8 @@ def test_few_shot_evaluation_asks_anew_in_each_episode():
     with closing(scripted([{"lengths": [3]}])) as envs:
         envs.set_tasks = lambda tasks: None
         result = mt.few_shot_evaluate(mt.ActionChunks(policy, 8), envs, [[0]], 2, 1)
-    assert [one.episode_return for one in result.adaptation.episodes] == [0.0, 0.0]
-    assert [one.episode_return for one in result.scored] == [1.5]
+    assert [episode.episode_return for episode in result.adaptation.episodes] == [0.0, 0.0]
+    assert [episode.episode_return for episode in result.scored] == [1.5]
     assert policy.asked == 3
     assert result.description.action_chunk == 8
 
@@ -268,10 +268,10 @@ def test_an_open_loop_expert_of_meta_world_is_verified_and_keeps_its_chunks(tmp_
     policy, path = mt.ActionChunks(towards, 40), tmp_path / "r.npz"
     with closing(make(max_episode_steps=60)) as envs:
         often = mt.evaluate(mt.ActionChunks(towards, 1), envs, 4)
-        assert all(one.success_final for one in often.episodes)
+        assert all(episode.success_final for episode in often.episodes)
     with closing(make(max_episode_steps=60)) as envs:
         result = mt.evaluate(policy, envs, 4, evidence=path)
-    assert not all(one.success_final for one in result.episodes)
+    assert not all(episode.success_final for episode in result.episodes)
     result.save(tmp_path / "r.json")
     verified = mt.verify(tmp_path / "r.json")
     assert verified.ok

@@ -52,12 +52,12 @@ def test_every_task_gives_its_quota_of_whole_paths_whatever_the_lengths(envs_per
         last = min(9, longest)
         assert lengths(paths) == {0: [1] * 5, 1: [last] * 5, 2: [4] * 5}
         assert sampler.total_timesteps_sampled == round_ * 5 * (1 + last + 4)
-        for task, own in paths.items():
-            for path in own:
-                over = path["terminated"] | path["truncated"]
-                assert over.tolist() == [False] * (len(over) - 1) + [True]
-                assert path["observations"][:, 0].tolist() == [tasks[task]["length"]] * len(over)
-                assert path["observations"][:, 1].tolist() == list(range(len(over)))
+        for task, task_paths in paths.items():
+            for path in task_paths:
+                done = path["terminated"] | path["truncated"]
+                assert done.tolist() == [False] * (len(done) - 1) + [True]
+                assert path["observations"][:, 0].tolist() == [tasks[task]["length"]] * len(done)
+                assert path["observations"][:, 1].tolist() == list(range(len(done)))
 
 
 def chance_lengths(seed, episodes):
@@ -72,22 +72,22 @@ def chance_lengths(seed, episodes):
 
 @pytest.mark.parametrize(("paths_a_task", "envs_per_task"), [(4, 4), (6, 2), (5, 3)])
 def test_each_environment_gives_its_own_first_episodes_short_or_long(paths_a_task, envs_per_task):
-    whole, left = divmod(paths_a_task, envs_per_task)
+    per_env, remainder = divmod(paths_a_task, envs_per_task)
     paths = sample(ChanceEnv(), lazy, paths_a_task, 2, 50, envs_per_task, seed=7)
     expected = {task: [] for task in range(2)}
     for index in range(2 * envs_per_task):
         task, k = divmod(index, envs_per_task)
-        expected[task] += chance_lengths(7 + index, whole + (k < left))
+        expected[task] += chance_lengths(7 + index, per_env + (k < remainder))
     assert lengths(paths) == expected
-    assert {n for own in expected.values() for n in own} == {1, 20}
+    assert {n for task_lengths in expected.values() for n in task_lengths} == {1, 20}
 
 
 def test_tasks_are_drawn_from_the_environment():
     sampler = mt.MetaSampler(CountingSetTaskEnv(), lazy, 2, 3, 5, seed=1)
     tasks = sampler.update_tasks()
     assert len({task["first"] for task in tasks}) == 3
-    for task, own in sampler.obtain_samples().items():
-        for path in own:
+    for task, task_paths in sampler.obtain_samples().items():
+        for path in task_paths:
             assert path["observations"][0].tolist() == [tasks[task]["first"]] * 2
 
 
@@ -98,7 +98,8 @@ def reported(sampler, key="task_id"):
     """The tasks that the trajectories of a batch report, by the task that they were sampled for."""
     paths = sampler.obtain_samples()
     return {
-        task: [{*path["env_infos"][key].tolist()} for path in own] for task, own in paths.items()
+        task: [{*path["env_infos"][key].tolist()} for path in task_paths]
+        for task, task_paths in paths.items()
     }
 
 
@@ -186,11 +187,11 @@ def test_a_checkpoint_holds_whether_tasks_were_set(tmp_path):
     def make():
         return mt.MetaSampler(MULTI_ENV, lazy, 3, 2, 5, 1, seed=0)
 
-    with closing(make()) as sampler, closing(make()) as other:
+    with closing(make()) as sampler, closing(make()) as restored:
         sampler.update_tasks([1, 0])
         mt.save_checkpoint(tmp_path / "set", sampler=sampler)
-        mt.load_checkpoint(tmp_path / "set", sampler=other)
-        assert reported(other) == reported(sampler) == {0: [{1}] * 3, 1: [{0}] * 3}
+        mt.load_checkpoint(tmp_path / "set", sampler=restored)
+        assert reported(restored) == reported(sampler) == {0: [{1}] * 3, 1: [{0}] * 3}
 
 
 @pytest.mark.parametrize("settings", [{}, {"journal": True}, {"workers": 2}])
@@ -216,7 +217,9 @@ def test_each_constructor_of_a_list_makes_the_environments_of_a_task():
     makers = mt.TaskOnehotWrapper.wrap_env_cons_list(counting_makers(3))
     with closing(mt.MetaSampler(makers, lazy, 2, 3, 5, seed=0)) as sampler:
         paths = sampler.obtain_samples()
-        assert {task: own[1]["observations"][0].tolist() for task, own in paths.items()} == {
+        assert {
+            task: task_paths[1]["observations"][0].tolist() for task, task_paths in paths.items()
+        } == {
             0: [0, 0, 1, 0, 0],
             1: [100, 100, 0, 1, 0],
             2: [200, 200, 0, 0, 1],
@@ -268,27 +271,27 @@ def test_progress_changes_nothing():
 
 
 def test_the_environments_that_the_sampler_made_are_closed_and_the_one_given_is_not():
-    made = []
+    made_envs = []
 
     def make():
-        made.append(CountingSetTaskEnv())
-        return made[-1]
+        made_envs.append(CountingSetTaskEnv())
+        return made_envs[-1]
 
-    given = CountingSetTaskEnv()
-    for env in (make, given):
+    given_env = CountingSetTaskEnv()
+    for env in (make, given_env):
         sampler = mt.MetaSampler(env, lazy, 2, 2, 5)
         sampler.close()
         del sampler
     gc.collect()
-    assert len(made) >= 4
-    assert all(env.closed for env in made)
-    assert not given.closed
+    assert len(made_envs) >= 4
+    assert all(env.closed for env in made_envs)
+    assert not given_env.closed
 
 
-@pytest.mark.parametrize("what", ["actions", "observations"])
-def test_spaces_that_are_no_arrays_are_refused(what):
-    env = WordEnv(3) if what == "actions" else BagEnv(3)
-    with pytest.raises(TypeError, match=f"{what} must be arrays.* got (Tuple|Sequence)"):
+@pytest.mark.parametrize("space", ["actions", "observations"])
+def test_spaces_that_are_no_arrays_are_refused(space):
+    env = WordEnv(3) if space == "actions" else BagEnv(3)
+    with pytest.raises(TypeError, match=f"{space} must be arrays.* got (Tuple|Sequence)"):
         mt.MetaSampler(env, lazy, 2, 2, 5)
 
 
@@ -305,9 +308,12 @@ def test_nested_observations_are_recorded_as_nested_arrays(executor):
 
     parallel = WORKERS if executor is EXECUTORS["parallel"] else {}
     paths = sample(partial(NestedEnv, 4), Asks(), 3, 2, 9, seed=0, **parallel)
-    alone = NestedEnv(4)
-    for i, path in enumerate(path for own in paths.values() for path in own):
-        *seen, last = [alone.reset(seed=i)[0], *(alone.step(np.zeros(2))[0] for _ in range(4))]
+    single_env = NestedEnv(4)
+    for i, path in enumerate(path for task_paths in paths.values() for path in task_paths):
+        *seen, last = [
+            single_env.reset(seed=i)[0],
+            *(single_env.step(np.zeros(2))[0] for _ in range(4)),
+        ]
         assert equal(path["observations"], join(seen, "observations", "step {}".format))
         assert equal(path["next_observation"], map_arrays(np.array, last))
 
@@ -343,20 +349,20 @@ def test_metaworld_paths_are_those_of_each_task_alone():
     tasks = env.sample_tasks(2)
     paths = sample(env, reaching, 2, 2, 5, 1, seed=4, tasks=tasks, **WORKERS)
     assert lengths(paths) == {0: [5, 5], 1: [5, 5]}
-    alone = mt.MetaWorldSetTaskEnv()
-    for task, own in paths.items():
-        alone.set_task(tasks[task])
-        obs, _ = alone.reset(seed=4 + task)
-        for path in own:
+    single_env = mt.MetaWorldSetTaskEnv()
+    for task, task_paths in paths.items():
+        single_env.set_task(tasks[task])
+        obs, _ = single_env.reset(seed=4 + task)
+        for path in task_paths:
             for t in range(5):
                 assert np.array_equal(path["observations"][t], obs)
-                obs, reward, _, _, info = alone.step(reaching(obs[None])[0])
+                obs, reward, _, _, info = single_env.step(reaching(obs[None])[0])
                 assert path["rewards"][t] == reward
                 for key in ("success", "obj_to_target", "task_name"):
                     assert path["env_infos"][key][t] == info[key]
             assert np.array_equal(path["next_observation"], obs)
             assert path["truncated"].tolist() == [False] * 4 + [True]
-            obs, _ = alone.reset()
+            obs, _ = single_env.reset()
     assert paths[0][0]["rewards"].tolist() != paths[1][0]["rewards"].tolist()
 
 

@@ -36,7 +36,7 @@ ACTIONS = [[[1, 2], [3, 4], [5, 6]], [[7, 8], [9, 10], [11, 12]]]
 
 @pytest.mark.parametrize(
     "actions",
-    [ACTIONS, np.array(ACTIONS), [np.array(own) for own in ACTIONS]],
+    [ACTIONS, np.array(ACTIONS), [np.array(task_actions) for task_actions in ACTIONS]],
     ids=["lists", "array", "arrays-in-a-list"],
 )
 def test_observations_come_task_by_task_and_actions_as_nested_lists_or_arrays(actions):
@@ -63,7 +63,7 @@ STDS = np.arange(6.0).reshape(2, 3)
 )
 def test_agent_infos_come_in_three_forms_nested_or_not(infos):
     def nested(form):
-        return [nested(own) for own in form] if isinstance(form, list) else {"in": form}
+        return [nested(item) for item in form] if isinstance(form, list) else {"in": form}
 
     _, flat = ask(ACTIONS, infos)
     assert equal(flat, {"mean": MEANS.reshape(6, 2), "std": np.array([0.0, 1, 2, 3, 4, 5])})
@@ -101,7 +101,7 @@ class PerTask:
 
     def get_actions(self, observations, rng):
         assert observations.shape[:2] == rng.shape
-        draws = np.array([[one.random() for one in row] for row in rng])
+        draws = np.array([[generator.random() for generator in row] for row in rng])
         return observations + self.tasks[:, None, None], {"draw": draws}
 
 
@@ -115,12 +115,12 @@ class PerTask:
     ],
 )
 def test_get_actions_sees_its_environments_task_by_task(rows, seen):
-    given = Scripted(np.array(seen), None)
-    PolicyCaller(given, 2, 3, rows)(OBSERVATIONS[rows])
-    assert given.asked[..., 0].tolist() == seen
+    policy = Scripted(np.array(seen), None)
+    PolicyCaller(policy, 2, 3, rows)(OBSERVATIONS[rows])
+    assert policy.asked[..., 0].tolist() == seen
     actions, infos = PolicyCaller(PerTask(), 2, 3)(OBSERVATIONS)
-    found = PolicyCaller(PerTask(), 2, 3, rows)(OBSERVATIONS[rows])
-    assert equal(found, (actions[rows], {"draw": infos["draw"][rows]}))
+    actual = PolicyCaller(PerTask(), 2, 3, rows)(OBSERVATIONS[rows])
+    assert equal(actual, (actions[rows], {"draw": infos["draw"][rows]}))
 
 
 def test_a_policy_around_another_names_the_arguments_of_the_other():
@@ -170,7 +170,7 @@ def test_errors_of_a_policy_in_a_worker_say_that_it_may_need_for_tasks():
     [
         (lambda mask: mask.tolist(), [[True] * 6, [True] + [False] * 5, [False] * 6]),
         (lambda dones=None: dones.tolist(), [[True] * 6, [True] + [False] * 5, [False] * 6]),
-        (lambda **given: "all", ["all"]),  # called where all environments begin
+        (lambda **kwargs: "all", ["all"]),  # called where all environments begin
     ],
     ids=["mask", "dones", "nothing"],
 )

@@ -63,19 +63,23 @@ class Notes:
 
 
 def noise(observations, rng):
-    return np.stack([one.uniform(-1, 1, 2) for one in rng])
+    return np.stack([generator.uniform(-1, 1, 2) for generator in rng])
 
 
 class Coins:
     def get_actions(self, observations, rng):
-        return np.array([[one.random() < 0.5 for one in task] for task in rng], np.int64), {}
+        return np.array(
+            [[generator.random() < 0.5 for generator in task] for task in rng], np.int64
+        ), {}
 
 
 class Chunks:
     """Plans three random actions for each environment, and says from where."""
 
     def get_actions(self, observations, rng):
-        chunks = np.array([[one.uniform(-1, 1, (3, 2)) for one in task] for task in rng])
+        chunks = np.array(
+            [[generator.uniform(-1, 1, (3, 2)) for generator in task] for task in rng]
+        )
         return chunks, {"planned_at": observations}
 
 
@@ -93,12 +97,12 @@ POLICIES = {
 def sampled(env, policy, rounds=3, longest=25, **kwargs):
     """The paths of some rounds of 3 tasks times 2 environments."""
     with closing(MetaSampler(env, policy, 5, 3, longest, 2, seed=3, **kwargs)) as sampler:
-        found = []
+        batches = []
         for _ in range(rounds):
             if env is POINT:
                 sampler.update_tasks()
-            found.append(sampler.obtain_samples())
-        return found
+            batches.append(sampler.obtain_samples())
+        return batches
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -107,7 +111,7 @@ def test_paths_are_the_same_wherever_the_policy_is_asked(name):
     env, policy = POLICIES[name]
     rounds = 1 if policy is Notes else 3  # what it remembers stays in the workers
     expected = sampled(env, policy(), rounds)
-    assert [len(own) for own in expected[0].values()] == [5, 5, 5]
+    assert [len(task_paths) for task_paths in expected[0].values()] == [5, 5, 5]
     with nothing_left_behind():
         for way in WAYS:
             assert equal(sampled(env, policy(), rounds, **way), expected), way
@@ -117,8 +121,8 @@ def test_paths_are_the_same_wherever_the_policy_is_asked(name):
 def test_noise_is_drawn_anew_in_each_round(way):
     first, second = sampled(POINT, noise, 2, **way)
     for task in first:
-        for one, other in zip(first[task], second[task], strict=True):
-            assert (one["actions"] != other["actions"]).any(axis=1).all()
+        for first_path, second_path in zip(first[task], second[task], strict=True):
+            assert (first_path["actions"] != second_path["actions"]).any(axis=1).all()
 
 
 # Faults.
@@ -155,11 +159,11 @@ def test_what_a_policy_raises_in_a_worker_is_raised_here():
 
 
 def test_a_policy_that_does_not_pickle_is_named():
-    said = r"a policy must be picklable to run in workers, function <"
-    held = threading.Lock()
+    message = r"a policy must be picklable to run in workers, function <"
+    lock = threading.Lock()
     with (
-        closing(slow(lambda observations: held)) as sampler,
-        pytest.raises(TypeError, match=said),
+        closing(slow(lambda observations: lock)) as sampler,
+        pytest.raises(TypeError, match=message),
     ):
         sampler.obtain_samples()
 
@@ -172,10 +176,12 @@ def test_torch_has_one_thread_in_a_worker():
         def get_actions(self, observations):
             linear = torch.nn.functional.linear
             seen = torch.as_tensor(observations, dtype=torch.float32)
-            found = linear(seen, torch.ones(2, seen.shape[-1])).detach().numpy()
+            actions = linear(seen, torch.ones(2, seen.shape[-1])).detach().numpy()
             count = np.full(observations.shape[:2], torch.get_num_threads())
-            return found, {"threads": count}
+            return actions, {"threads": count}
 
     [paths] = sampled(POINT, Threads(), 1, workers=2, policy_in="workers")
-    threads = [path["agent_infos"]["threads"].max() for own in paths.values() for path in own]
+    threads = [
+        path["agent_infos"]["threads"].max() for task_paths in paths.values() for path in task_paths
+    ]
     assert {*threads} == {1}

@@ -20,16 +20,22 @@ class MetaGaussianPolicy:
         self.resets += 1
 
     def get_actions(self, observations):
-        each = list(zip(self.means, observations, strict=True))
-        actions = [mean + STD * self.rng.normal(size=own.shape) for mean, own in each]
+        tasks = list(zip(self.means, observations, strict=True))
+        actions = [
+            mean + STD * self.rng.normal(size=task_observations.shape)
+            for mean, task_observations in tasks
+        ]
         log_std = np.full(2, np.log(STD))
-        return actions, [[{"mean": mean, "log_std": log_std} for _ in own] for mean, own in each]
+        return actions, [
+            [{"mean": mean, "log_std": log_std} for _ in task_observations]
+            for mean, task_observations in tasks
+        ]
 
 
-def step(own):
+def step(batch):
     """The gradient of a task's return, as far as a batch of its paths knows it."""
-    score = (own["actions"] - own["agent_infos"]["mean"]) / STD**2
-    return 0.01 * (score * own["advantages"][:, None]).mean(axis=0)
+    score = (batch["actions"] - batch["agent_infos"]["mean"]) / STD**2
+    return 0.01 * (score * batch["advantages"][:, None]).mean(axis=0)
 
 
 @pytest.mark.parametrize("parallel", [False, True])
@@ -63,8 +69,8 @@ def test_the_trainers_loop_runs_unchanged(parallel):
             everything = sum(list(paths.values()), [])  # noqa: RUF017 (as it is there)
             sample_processor.baseline.log_diagnostics(everything, prefix=prefix)
             returns.append(np.mean([path["rewards"].sum() for path in everything]))
-            policy.means = [policy.mean + step(own) for own in data]
-        policy.mean = policy.mean + np.mean([step(own) for own in data], axis=0) / 9
+            policy.means = [policy.mean + step(batch) for batch in data]
+        policy.mean = policy.mean + np.mean([step(batch) for batch in data], axis=0) / 9
         assert sampler.total_timesteps_sampled == (itr + 1) * 2 * TASKS * 10 * 20
         assert returns[1] - returns[0] > 1
     sampler.close()

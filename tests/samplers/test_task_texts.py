@@ -36,12 +36,12 @@ def reads_of_a(observations, task_names, descriptions):
 def test_each_episode_is_described_by_its_own_sentence_and_the_name_of_its_task(mode, way):
     """`drawn` pays what the observation says, `reads` what the sentence says."""
     expected = evaluated(drawn)
-    assert len({one.episode_return for one in expected.episodes}) == 14
-    assert {one.length for one in expected.episodes} == {2, 3, 5}  # so they end out of step
+    assert len({episode.episode_return for episode in expected.episodes}) == 14
+    assert {episode.length for episode in expected.episodes} == {2, 3, 5}  # so they end out of step
     assert evaluated(Reader(), autoreset_mode=mode, **way) == expected
     of_a = evaluated(reads_of_a, autoreset_mode=mode, **way)
     assert of_a.of_task("a") == expected.of_task("a")
-    assert [one.episode_return for one in of_a.of_task("b")] == [0.0] * 7
+    assert [episode.episode_return for episode in of_a.of_task("b")] == [0.0] * 7
 
 
 def test_below_a_wrapper_of_all_environments_the_sentences_are_those_of_the_episodes():
@@ -79,7 +79,7 @@ def sampled(workers=None, rounds=2, **way):
 @pytest.mark.slow_but("SameStep")
 def test_samplers_give_the_texts_of_the_episode_that_the_row_is_in(way):
     rounds = sampled(**way)
-    paths = [path for by_task in rounds for own in by_task.values() for path in own]
+    paths = [path for by_task in rounds for task_paths in by_task.values() for path in task_paths]
     assert len(paths) == 20
     for path in paths:
         infos, draw = path["agent_infos"], int(path["observations"][0, 2])
@@ -139,8 +139,8 @@ def test_meta_learning_hides_names_and_sentences_unless_they_are_asked_for():
     kwargs = {"env_name": "reach-v3", "max_episode_steps": 2, "num_goals": 2}
     hidden = r"the policy takes {}, but task and .* hidden here; .* pass descriptions="
     with closing(gymnasium.make_vec("mtwrappers/ML1-train-v0", **kwargs)) as envs:
-        for policy, what in ((asks_names, "task_names"), (asks_sentences, "descriptions")):
-            with pytest.raises(ValueError, match=hidden.format(what)):
+        for policy, argument in ((asks_names, "task_names"), (asks_sentences, "descriptions")):
+            with pytest.raises(ValueError, match=hidden.format(argument)):
                 mt.few_shot_evaluate(policy, envs, 1, 1, 1)
     kwargs["descriptions"] = "metaworld"
     with closing(gymnasium.make_vec("mtwrappers/ML1-train-v0", **kwargs)) as envs:
