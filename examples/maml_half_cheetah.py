@@ -137,16 +137,17 @@ def train(args: argparse.Namespace) -> MAML:
         sampler.update_tasks(TASKS)
         agent.begin_trial()
         paths_before = sampler.obtain_samples()
-        before = agent.batch(paths_before)
-        agent.weights = [layer.detach() for layer in agent.adapted(before)]
+        pre_batch = agent.batch(paths_before)
+        agent.weights = [layer.detach() for layer in agent.adapted(pre_batch)]
         paths_after = sampler.obtain_samples()
-        after = agent.batch(paths_after)
+        post_batch = agent.batch(paths_after)
         with torch.no_grad():
-            old = agent.log_prob(agent.weights, after)
+            old = agent.log_prob(agent.weights, post_batch)
         for _ in range(args.epochs):
-            ratio = (agent.log_prob(agent.adapted(before), after) - old).exp()
+            ratio = (agent.log_prob(agent.adapted(pre_batch), post_batch) - old).exp()
             clipped = ratio.clamp(1 - args.clip, 1 + args.clip)
-            loss = -torch.min(after["advantages"] * ratio, after["advantages"] * clipped).mean()
+            advantage = post_batch["advantages"]
+            loss = -torch.min(advantage * ratio, advantage * clipped).mean()
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -157,11 +158,11 @@ def train(args: argparse.Namespace) -> MAML:
     return agent
 
 
-def save(out: Path, agent: MAML, rows: Iterable[tuple[int, float, float]]) -> None:
+def save(folder: Path, agent: MAML, rows: Iterable[tuple[int, float, float]]) -> None:
     """Writes the weights and the returns of training."""
-    out.mkdir(parents=True, exist_ok=True)
-    np.savez(out / "weights.npz", **{key: w.numpy() for key, w in agent.state_dict().items()})
-    with open(out / "returns.csv", "w", newline="") as file:
+    folder.mkdir(parents=True, exist_ok=True)
+    np.savez(folder / "weights.npz", **{key: w.numpy() for key, w in agent.state_dict().items()})
+    with open(folder / "returns.csv", "w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(("iteration", "before", "after"))
         writer.writerows(rows)

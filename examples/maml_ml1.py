@@ -153,28 +153,28 @@ def train(args: argparse.Namespace) -> None:
     for iteration in range(args.iterations + 1):
         sampler.update_tasks()
         agent.begin_trial()
-        before = agent.batch(sampler.obtain_samples())
+        pre_batch = agent.batch(sampler.obtain_samples())
         if iteration:
-            agent.weights = [w.detach() for w in agent.adapted(before)]
-            after = agent.batch(sampler.obtain_samples())
+            agent.weights = [w.detach() for w in agent.adapted(pre_batch)]
+            post_batch = agent.batch(sampler.obtain_samples())
             with torch.no_grad():
-                old = agent.log_prob(agent.weights, after)
+                old = agent.log_prob(agent.weights, post_batch)
             for _ in range(args.epochs):
-                ratio = (agent.log_prob(agent.adapted(before), after) - old).exp()
+                ratio = (agent.log_prob(agent.adapted(pre_batch), post_batch) - old).exp()
                 clipped = ratio.clamp(1 - args.clip, 1 + args.clip)
-                advantage = after["advantages"]
+                advantage = post_batch["advantages"]
                 loss = -torch.min(advantage * ratio, advantage * clipped).mean()
                 optimizer.zero_grad()
                 loss.backward()
                 nn.utils.clip_grad_norm_(agent.parameters(), 1.0)
                 optimizer.step()
-            means = [float(batch["rewards"].mean()) for batch in (before, after)]
+            means = [float(batch["rewards"].mean()) for batch in (pre_batch, post_batch)]
             print(
                 f"iteration {iteration}: reward {means[0]:.2f} before, {means[1]:.2f} after",
                 flush=True,
             )
         # The first iteration collects these alone; then they change slowly.
-        seen.update(before["observations"].flatten(0, 1).numpy())
+        seen.update(pre_batch["observations"].flatten(0, 1).numpy())
         agent.mean[:], agent.std[:] = tensor(seen.mean), tensor(seen.var).sqrt() + 1e-3
         if iteration in saved:
             steps = sampler.total_timesteps_sampled
@@ -195,11 +195,11 @@ def evaluate(weights: Path, seed: int) -> EvaluationResult:
         {name: torch.as_tensor(array) for name, array in np.load(weights).items()}
     )
     steps = int(weights.stem.rpartition("-")[2])
-    out = weights.parent / f"evaluated-{steps}"
-    out.mkdir(exist_ok=True)
-    result: EvaluationResult = PROTOCOL.evaluate(agent, evidence=out / "results.npz")
+    folder = weights.parent / f"evaluated-{steps}"
+    folder.mkdir(exist_ok=True)
+    result: EvaluationResult = PROTOCOL.evaluate(agent, evidence=folder / "results.npz")
     result = result.described(policy="maml", training_seed=seed, training_steps=steps)
-    result.save(out / "results.json")
+    result.save(folder / "results.json")
     return result
 
 

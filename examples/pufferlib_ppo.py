@@ -80,7 +80,7 @@ def main(steps: int = 40_000, episodes_per_task: int = 5) -> None:
             return policy.mean(torch.as_tensor(observations).float()).clamp(-1, 1).numpy()
 
     # The evaluation uses the environments' own rewards.
-    before = mtwrappers.evaluate(act, envs, episodes_per_task)
+    untrained = mtwrappers.evaluate(act, envs, episodes_per_task)
     with tempfile.TemporaryDirectory() as folder:
         sizes = {"batch_size": batch_size, "bptt_horizon": ROLLOUT_STEPS}
         sizes |= {"minibatch_size": ROLLOUT_STEPS, "total_timesteps": steps}
@@ -89,11 +89,11 @@ def main(steps: int = 40_000, episodes_per_task: int = 5) -> None:
         while trainer.global_step < steps:
             trainer.evaluate()
             trainer.train()
-        after = mtwrappers.evaluate(act, envs, episodes_per_task)
+        trained = mtwrappers.evaluate(act, envs, episodes_per_task)
         trainer.close()
 
     for name in CLASSES:
-        old, new = before.per_task[name], after.per_task[name]
+        old, new = untrained.per_task[name], trained.per_task[name]
         print(
             f"{name}: return {old['return'].value:.0f} before, {new['return'].value:.0f} after, "
             f"success {new['success_once'].value:.0%}"

@@ -171,7 +171,7 @@ def train(args: argparse.Namespace) -> None:
         # The others have observed how their last episode ended.
         now = np.where(begins[:, None], first, now)
         memory[:, begins] = 0
-        before = memory
+        first_memory = memory
         for t in range(t_max):
             with torch.no_grad():
                 policy, memory = agent.policy(tensor(now)[None], memory)
@@ -196,7 +196,8 @@ def train(args: argparse.Namespace) -> None:
         if iteration:
             for _ in range(args.epochs):
                 for rows in np.array_split(rng.permutation(n), args.minibatches):
-                    policy, _ = agent.policy(tensor(obs[rows]).transpose(0, 1), before[:, rows])
+                    observed = tensor(obs[rows]).transpose(0, 1)
+                    policy, _ = agent.policy(observed, first_memory[:, rows])
                     taken = tensor(actions[rows]).transpose(0, 1)
                     ratio = (policy.log_prob(taken).sum(-1).T - log_probs[rows]).exp()
                     clipped = ratio.clamp(1 - args.clip, 1 + args.clip)
@@ -232,14 +233,14 @@ def evaluate(weights: Path, seed: int, observes_rewards: bool = True) -> Evaluat
         {name: torch.as_tensor(array) for name, array in np.load(weights).items()}
     )
     steps = int(weights.stem.rpartition("-")[2])
-    out = weights.parent / f"{'evaluated' if observes_rewards else 'unadapted'}-{steps}"
-    out.mkdir(exist_ok=True)
+    folder = weights.parent / f"{'evaluated' if observes_rewards else 'unadapted'}-{steps}"
+    folder.mkdir(exist_ok=True)
     envs = VectorRL2Observation(PROTOCOL.make_vec(), reward_divisor=10)
-    result: EvaluationResult = PROTOCOL.evaluate(agent, envs, evidence=out / "results.npz")
+    result: EvaluationResult = PROTOCOL.evaluate(agent, envs, evidence=folder / "results.npz")
     envs.close()
     name = "rl2" if observes_rewards else "rl2-unadapted"
     result = result.described(policy=name, training_seed=seed, training_steps=steps)
-    result.save(out / "results.json")
+    result.save(folder / "results.json")
     return result
 
 

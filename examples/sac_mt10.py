@@ -142,8 +142,8 @@ class Learner(nn.Module):
             The losses and the mean value.
         """
         args = self.args
-        each = len(obs) // self.num_tasks
-        alpha = self.log_alpha.detach().exp().repeat_interleave(each)
+        rows_per_task = len(obs) // self.num_tasks
+        alpha = self.log_alpha.detach().exp().repeat_interleave(rows_per_task)
 
         with torch.no_grad():
             next_actions, next_log_probs = self.actor.sample(next_obs)
@@ -151,12 +151,12 @@ class Learner(nn.Module):
             values = values - alpha * next_log_probs
             wanted = rewards + args.gamma * (1 - terminated) * values
         estimates = [critic.value(obs, actions) for critic in self.critics]
-        critic_loss = sum(((each - wanted) ** 2).mean() for each in estimates)
+        critic_loss = sum(((estimate - wanted) ** 2).mean() for estimate in estimates)
         self.step(1, critic_loss, self.critics)
 
         # Each task's temperature rises if the policy's entropy is below the target, -4, and falls
         # if it is above.
-        excess = next_log_probs.view(self.num_tasks, each).mean(1) - ACTIONS
+        excess = next_log_probs.view(self.num_tasks, rows_per_task).mean(1) - ACTIONS
         self.step(2, -(self.log_alpha * excess).mean())
         losses = {"critic_loss": critic_loss, "value": wanted.mean()}
 
@@ -189,8 +189,8 @@ class Learner(nn.Module):
             "weights": {name: value.numpy().copy() for name, value in self.state_dict().items()},
             "optimizers": [
                 [
-                    {name: value.numpy().copy() for name, value in each.items()}
-                    for each in optimizer.state_dict()["state"].values()
+                    {name: value.numpy().copy() for name, value in moments.items()}
+                    for moments in optimizer.state_dict()["state"].values()
                 ]
                 for optimizer in self.optimizers
             ],
@@ -201,9 +201,10 @@ class Learner(nn.Module):
     def set_state(self, state: dict[str, Any]) -> None:
         """Takes what `get_state` returned."""
         self.load_state_dict({k: torch.as_tensor(v) for k, v in state["weights"].items()})
-        for optimizer, moments in zip(self.optimizers, state["optimizers"], strict=True):
-            own = [{k: torch.as_tensor(v) for k, v in each.items()} for each in moments]
-            optimizer.load_state_dict({**optimizer.state_dict(), "state": dict(enumerate(own))})
+        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
+            moments = [{k: torch.as_tensor(v) for k, v in arrays.items()} for arrays in saved]
+            moments_by_index = dict(enumerate(moments))
+            optimizer.load_state_dict({**optimizer.state_dict(), "state": moments_by_index})
         self.updates = state["updates"]
         torch.set_rng_state(torch.as_tensor(state["generator"]))
 
@@ -266,18 +267,19 @@ class Memory:
         self.rng, self.tasks = rng, np.arange(num_tasks)[:, None]
         self.one_hot = torch.eye(num_tasks)
 
-    def sample(self, size: int, each: int, statistics: Statistics) -> list[torch.Tensor]:
-        """The arguments of `Learner.update`: ``each`` of the first ``size`` rows of every task."""
-        drawn = self.rng.integers(size, size=(len(self.tasks), each))
-        rows = self.rows[drawn, self.tasks]  # (M, each, ...)
+    def sample(self, size: int, rows_per_task: int, statistics: Statistics) -> list[torch.Tensor]:
+        """The arguments of `Learner.update`, from rows among the first ``size`` of every task."""
+        drawn = self.rng.integers(size, size=(len(self.tasks), rows_per_task))
+        rows = self.rows[drawn, self.tasks]  # (M, rows_per_task, ...)
         mean, deviation = statistics.mean[:, None], statistics.deviation[:, None]
-        one_hot = self.one_hot.repeat_interleave(each, 0)
+        one_hot = self.one_hot.repeat_interleave(rows_per_task, 0)
         observations = [
             torch.cat([tensor((obs - mean) / deviation).flatten(0, 1), one_hot], -1)
             for obs in (rows[..., :OBS], rows[..., OBS : 2 * OBS])
         ]
-        rest = tensor(rows[..., 2 * OBS :]).flatten(0, 1)
-        return [*observations, rest[:, :ACTIONS], rest[:, ACTIONS], rest[:, ACTIONS + 1]]
+        columns = tensor(rows[..., 2 * OBS :]).flatten(0, 1)
+        actions, rewards, terminated = columns.split([ACTIONS, 1, 1], -1)
+        return [*observations, actions, rewards[:, 0], terminated[:, 0]]
 
 
 class Policy:
@@ -456,7 +458,7 @@ def train(args: argparse.Namespace) -> Learner:
             now = time.perf_counter()
             speed = (t + 1 - printed[1]) / (now - printed[0])
             printed = now, t + 1
-            rates = [sum(each) / max(len(each), 1) for each in progress["recent"]]
+            rates = [sum(successes) / max(len(successes), 1) for successes in progress["recent"]]
             report = {
                 "steps": steps,
                 "iterations_per_second": speed,

@@ -74,9 +74,9 @@ def save(folder: Path, model: PPO, run: dict[str, Any]) -> None:
     mtwrappers.save_checkpoint(folder / "run.ckpt", **run)
 
 
-def points(out: Path) -> list[Path]:
+def points(folder: Path) -> list[Path]:
     """Returns the folders of complete points, by step."""
-    return sorted(path.parent for path in out.glob("*/run.ckpt"))
+    return sorted(path.parent for path in folder.glob("*/run.ckpt"))
 
 
 class LogSuccess(BaseCallback):
@@ -107,22 +107,22 @@ class Stop:
         self.asked = False
 
     def __enter__(self) -> "Stop":
-        self._before = signal.signal(signal.SIGINT, self._note)
+        self._handler = signal.signal(signal.SIGINT, self._note)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        signal.signal(signal.SIGINT, self._before)
+        signal.signal(signal.SIGINT, self._handler)
 
     def _note(self, *signal_and_frame: object) -> None:
         self.asked = True
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def train(out: Path, steps: int, seed: int, save_every: int, workers: int) -> None:
+def train(folder: Path, steps: int, seed: int, save_every: int, workers: int) -> None:
     """Trains, or continues after the last point, and saves points at regular steps.
 
     Args:
-        out: The folder of the run; a point is a folder in it, named after its steps.
+        folder: Of the run; a point is a folder in it, named after its steps.
         steps: Of all environments.
         seed: Of the networks, the environments and their goals; that of the run which goes on.
         save_every: Steps from a point to the next, a multiple of 5,000.
@@ -132,27 +132,27 @@ def train(out: Path, steps: int, seed: int, save_every: int, workers: int) -> No
     Raises:
         KeyboardInterrupt: After Ctrl-C, with the run saved.
     """
-    before = points(out)
-    if before:
-        begun = PPO.load(before[-1] / "model", device="cpu").seed
+    saved = points(folder)
+    if saved:
+        begun = PPO.load(saved[-1] / "model", device="cpu").seed
         if begun != seed:
             raise SystemExit(
-                f"{out} has a run with --seed {begun}, got --seed {seed}: choose --out"
+                f"{folder} has a run with --seed {begun}, got --seed {seed}: choose --out"
             )
-        if int(before[-1].name) >= steps:
+        if int(saved[-1].name) >= steps:
             return
     start = time.perf_counter()
-    envs, model, run = make(before[-1] if before else None, seed, workers)
+    envs, model, run = make(saved[-1] if saved else None, seed, workers)
     log = LogSuccess()
     with Stop() as stop:
         while model.num_timesteps < steps and not stop.asked:
             model.learn(ITERATION, log, reset_num_timesteps=False)
             now = model.num_timesteps
             if now % save_every == 0 or now >= steps or stop.asked:
-                save(out / f"{now:08}", model, run)
+                save(folder / f"{now:08}", model, run)
                 rates = {task: np.mean(latest) for task, latest in log.latest.items()}
-                said = ", ".join(f"{task} {rate:.1f}" for task, rate in rates.items())
-                print(f"{now} steps; success in the last ten episodes: {said}", flush=True)
+                successes = ", ".join(f"{task} {rate:.1f}" for task, rate in rates.items())
+                print(f"{now} steps; success in the last ten episodes: {successes}", flush=True)
     envs.close()
     if stop.asked:
         raise KeyboardInterrupt

@@ -89,7 +89,7 @@ def main(steps: int = 40_000, episodes_per_task: int = 5) -> None:
             return agent.policy.compute(inputs, "policy")[0].clamp(-1, 1).numpy()
 
     # The evaluation uses the environments' own rewards.
-    before = mtwrappers.evaluate(policy, envs, episodes_per_task)
+    untrained = mtwrappers.evaluate(policy, envs, episodes_per_task)
     settings = {
         "timesteps": steps // envs.num_envs,
         "headless": True,
@@ -97,11 +97,11 @@ def main(steps: int = 40_000, episodes_per_task: int = 5) -> None:
         "close_environment_at_exit": False,
     }
     SequentialTrainer(env=env.for_trainer(), agents=agent, cfg=settings).train()
-    after = mtwrappers.evaluate(policy, envs, episodes_per_task)
+    trained = mtwrappers.evaluate(policy, envs, episodes_per_task)
     env.close()
 
     for name in CLASSES:
-        old, new = before.per_task[name], after.per_task[name]
+        old, new = untrained.per_task[name], trained.per_task[name]
         print(
             f"{name}: return {old['return'].value:.0f} before, {new['return'].value:.0f} after, "
             f"success {new['success_once'].value:.0%}"

@@ -33,13 +33,13 @@ def main() -> None:
     batch = torch.cat(list(collector), dim=-1)
     collector.shutdown()
 
-    after = batch["next"]
-    print(f"batch of shape {tuple(batch.shape)} with: {', '.join(sorted(after.keys()))}")
+    next_steps = batch["next"]
+    print(f"batch of shape {tuple(batch.shape)} with: {', '.join(sorted(next_steps.keys()))}")
     for i, name in enumerate(names):
-        last = after[i][after["done"][i].squeeze(-1)]  # an entry per episode
+        last = next_steps[i][next_steps["done"][i].squeeze(-1)]  # an entry per episode
         mean, rate = last["episode_reward"].mean(), last["success"].double().mean()
         print(f"{name:24} return {mean:7.2f}, success {rate:.0%}")
-    hand = (after["observation"] - batch["observation"])[..., :3].norm(dim=-1)
+    hand = (next_steps["observation"] - batch["observation"])[..., :3].norm(dim=-1)
     print(f"longest move of the hand in a step: {hand.max():.3f} m")
 
 
