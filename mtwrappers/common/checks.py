@@ -19,6 +19,7 @@ from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.errors import is_printable, printable, short, with_place
 from mtwrappers.common.extras import with_or_without_opengl
 from mtwrappers.common.loop_variables import warn_of_loop_variables
+from mtwrappers.common.types import Info
 
 LogSink: TypeAlias = Callable[[str, Any], object]
 
@@ -299,13 +300,13 @@ def construct_env(maker: Callable[[], Any], name: str) -> Any:
     return env
 
 
-def check_reset(result: Any) -> Any:
+def check_reset(result: Any) -> tuple[Any, Info]:
     """Returns the observation and info that a reset returned, or raises `TypeError`."""
     is_pair = isinstance(result, tuple) and len(result) == 2
-    if not is_pair or not isinstance(result[1], dict):
-        hint = "" if is_pair else OLD_GYM_HINT
-        raise TypeError(f"expected (observation, info dict) from reset(), got {result!r}{hint}")
-    return result
+    if is_pair and isinstance(result[1], dict):
+        return result[0], result[1]
+    hint = "" if is_pair else OLD_GYM_HINT
+    raise TypeError(f"expected (observation, info dict) from reset(), got {result!r}{hint}")
 
 
 def explain_step(result: Any) -> TypeError:

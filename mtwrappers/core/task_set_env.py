@@ -275,9 +275,7 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
         branch, seed = self._branch, None
         if branch is not None and self._env_seed is not None and branch not in self._seeded:
             seed = seeding.child_seed(self._env_seed, branch)
-        result: tuple[object, Info] = check_reset(
-            self._current_env.reset(seed=seed, options=options or None)
-        )
+        result = check_reset(self._current_env.reset(seed=seed, options=options or None))
         if seed is not None and branch is not None:
             self._seeded.add(branch)
         return result

@@ -76,7 +76,7 @@ def make_env(
     Raises:
         TypeError: If an argument is unknown, with a hint, or has the wrong type, or spaces cannot
             be padded.
-        UnregisteredEnv: If an id is not registered.
+        DeprecatedEnv, UnregisteredEnv: If an id is not registered.
         ValueError: If an argument is none of the above, or the environments' spaces differ.
 
     >>> import gymnasium, mtwrappers
@@ -141,7 +141,7 @@ def make_vec_env(
 
     Raises:
         TypeError: If an argument is unknown, with a hint, or has the wrong type.
-        UnregisteredEnv: If an id is not registered.
+        DeprecatedEnv, UnregisteredEnv: If an id is not registered.
         ValueError: If ``num_envs`` does not fit (the message names sizes that do), or names do not
             differ.
 
