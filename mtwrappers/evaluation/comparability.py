@@ -234,10 +234,14 @@ def _compare_protocols(results: Sequence[LabelledResult]) -> str:
         protocol = labelled.result.protocol
         if protocol == first:
             continue
-        first_label, label = ("none" if p is None else p.label for p in (first, protocol))
-        reason = f"protocols {first_label} and {label} ({labelled.label})"
         if first is None or protocol is None:
-            return reason
+            unnamed, named = (results[0], labelled) if first is None else (labelled, results[0])
+            label = next(p.label for p in (first, protocol) if p is not None)
+            return (
+                f"{unnamed.label} has no protocol, and {named.label} has {label}: evaluate it by "
+                "the same, with protocol.evaluate(policy) or rollout --protocol"
+            )
+        reason = f"protocols {first.label} and {protocol.label} ({labelled.label})"
         first_fields, fields = (
             {**vars(p.settings), **vars(p.scoring), "source": p.source} for p in (first, protocol)
         )

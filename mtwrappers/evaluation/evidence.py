@@ -273,7 +273,11 @@ def read_journal(
             raise ValueError(f"it does not begin with a header of the format {_FORMAT!r}")
         for name, value in header.items():
             if head.get(name) != value:
-                raise ValueError(f"it was begun with {_difference(name, head.get(name), value)}")
+                difference = _difference(name, head.get(name), value)
+                raise ValueError(
+                    f"it was begun with {difference}: resume it with the settings that it was "
+                    "begun with, or begin another file"
+                )
         finished = []
         for name in [key.removesuffix(_JSON) for key in data if key.endswith(_JSON)]:
             episode = from_plain(Episode, parse_json(data[name + _JSON]), name)

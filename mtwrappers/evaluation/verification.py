@@ -275,7 +275,7 @@ def _read_actions(claim: EvaluationResult, path: Path) -> Actions:
         raise VerificationError(
             f"there is no file {os.fspath(path)} with its evidence, the actions to replay: put "
             "the file of evaluate(..., evidence=...) there, or name it, as in verify(result, "
-            "evidence); that of a.json is a.npz by default"
+            "evidence); if there is none, evaluate again with evidence=..."
         ) from None
     is_its_evidence = digest(actions) == claim.evidence
     way_out = UNEDITED if is_its_evidence else _describe_other_evidence(path)

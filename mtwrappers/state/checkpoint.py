@@ -120,7 +120,8 @@ def load_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
     states = _read(path)
     if set(states) != set(objects):
         raise CheckpointError(
-            f"{path}: expected a checkpoint of {sorted(objects)}, got one of {sorted(states)}"
+            f"{path}: expected a checkpoint of {sorted(objects)}, got one of {sorted(states)}; "
+            "pass an object for each of its names"
         )
     accesses = {name: _access(name, obj) for name, obj in objects.items()}
     old_states = {}

@@ -160,7 +160,8 @@ def test_a_policy_of_ones_own_is_run_from_a_file_or_a_module(
     assert run_rollout(tmp_path / "out", *chunks).description.action_chunk == 7
     with pytest.raises(SystemExit):
         main(["rollout", *chunks[:-1], "8", "--out", str(tmp_path / "out"), "--resume"])
-    assert capsys.readouterr().err.endswith("it was begun with action_chunk 7, got 8\n")
+    message = "it was begun with action_chunk 7, got 8: resume it with the settings that it was"
+    assert message in capsys.readouterr().err
     chunks = ["MT1", "--task", "push-v3", "--policy", "own:chunks"]
     assert run_rollout(tmp_path / "out", *chunks).description.action_chunk == 7
     with pytest.raises(SystemExit, match=r"^2$"):

@@ -200,7 +200,7 @@ def test_parts_without_a_seed_are_of_one_plan():
         (result(0, a=1), result(1, fields=on("y"), a=2), "id x and y"),
         (result(0, a=1), EvaluationResult(result(a=2).episodes), "b does not say where it was mea"),
         (trials(1, 2, seed=0), result(1, a=2), r"scores over trials and episodes \(b\)"),
-        (result(0, a=1), result(1, fields=MINE, a=1), r"protocols none and mine \("),
+        (result(0, a=1), result(1, fields=MINE, a=1), r"a has no protocol, and b has mine \("),
         (
             result(0, fields=MINE, a=1),
             result(1, fields=MINE, a=2),

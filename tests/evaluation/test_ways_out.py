@@ -202,7 +202,7 @@ def test_missing_evidence_is_answered_by_its_place_and_by_the_argument(folder):
     (folder / "moved.json").write_text((folder / "push.json").read_text())
     with pytest.raises(VerificationError, match=r"there is no file .*moved\.npz ") as caught:
         verify(folder / "moved.json")
-    assert "verify(result, evidence); that of a.json is a.npz by default" in str(caught.value)
+    assert "verify(result, evidence); if there is none, evaluate again with" in str(caught.value)
     assert verify(folder / "moved.json", folder / "push.npz").ok
 
 

@@ -415,7 +415,8 @@ def test_other_names_and_other_objects_are_refused_and_change_nothing(tmp_path):
         for vector_env in (envs, other_envs):
             vector_env.reset(seed=0)
         mt.save_checkpoint(path, it={"a": 1}, envs=envs)
-        with pytest.raises(CheckpointError, match=r"of \['envs', 'rng'\], got one of \['envs', '"):
+        message = r"of \['envs', 'rng'\], got one of \['envs', 'it'\]; pass an object for each"
+        with pytest.raises(CheckpointError, match=message):
             mt.load_checkpoint(path, envs=other_envs, rng=np.random.default_rng(0))
         state_before, progress = other_envs.get_state(), {"b": 2}
         with pytest.raises(
