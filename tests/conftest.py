@@ -101,6 +101,6 @@ def same_random_state():
 @pytest.fixture(autouse=True)
 def _ctrl_c_stays():
     """The command line ignores Ctrl-C at its end; the tests after it press it."""
-    before = signal.getsignal(signal.SIGINT)
+    handler = signal.getsignal(signal.SIGINT)
     yield
-    signal.signal(signal.SIGINT, before)
+    signal.signal(signal.SIGINT, handler)

@@ -54,12 +54,12 @@ class Defect:
         """
         lines = source.splitlines(keepends=True)
         node = find_definition(ast.parse(source), self.symbol)
-        before = "".join(lines[: node.lineno - 1])
+        head = "".join(lines[: node.lineno - 1])
         body = "".join(lines[node.lineno - 1 : node.end_lineno])
-        after = "".join(lines[node.end_lineno :])
+        tail = "".join(lines[node.end_lineno :])
         if (count := body.count(self.old)) != 1:
             raise PlaceError(f"{self.symbol} must have {self.old!r} once, has it {count} times")
-        return before + body.replace(self.old, self.new) + after
+        return head + body.replace(self.old, self.new) + tail
 
 
 def find_definition(tree, symbol):

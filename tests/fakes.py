@@ -68,12 +68,12 @@ class CountingEnv(gymnasium.Env):
     def step(self, action):
         self.actions.append(action)
         self.steps += 1
-        over = self.steps >= self.length
+        done = self.steps >= self.length
         return (
             self._obs(),
             float(self.steps),
-            over and not self.truncate,
-            over and self.truncate,
+            done and not self.truncate,
+            done and self.truncate,
             self._info(),
         )
 

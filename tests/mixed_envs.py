@@ -42,8 +42,8 @@ class ArmEnv(gymnasium.Env):
         self.seen = action.copy()
         self.steps += 1
         self.at = self.at + float(action[-1]) + 0.1 * self.np_random.uniform(-1, 1, self.at.shape)
-        over = self.steps >= self.length
-        return self._obs(), float(self.at[0]), over, False, {"steps": self.steps}
+        terminated = self.steps >= self.length
+        return self._obs(), float(self.at[0]), terminated, False, {"steps": self.steps}
 
     def _obs(self):
         return self.at.astype(self.observation_space.dtype)

@@ -29,7 +29,7 @@ from mtwrappers.state.env_state import get_state, set_state
 from tests.fakes import CountingEnv
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*Box observation space:UserWarning")
-of_one = partial(MetaIterativeEnvExecutor, meta_batch_size=1, journal=True)
+make_vector = partial(MetaIterativeEnvExecutor, meta_batch_size=1, journal=True)
 
 
 def read(path):
@@ -111,16 +111,16 @@ def chosen():
     return Choose(bare(Sawyer), benchmark().train_tasks[:1])
 
 
-def of_list():
+def make_mt_env():
     return EnvToMTEnv(bare(Sawyer), benchmark().train_tasks[:2])
 
 
 MAKES = {
     "Meta-World's wrapper": (upstream, None),
     "a user's wrapper": (chosen, None),
-    "a vector environment": (partial(of_one, chosen), None),
-    "options of a reset": (partial(of_one, Composed), {"task": 1}),
-    "task state of one of several": (partial(of_one, of_list), {"task_state": 1}),
+    "a vector environment": (partial(make_vector, chosen), None),
+    "options of a reset": (partial(make_vector, Composed), {"task": 1}),
+    "task state of one of several": (partial(make_vector, make_mt_env), {"task_state": 1}),
 }
 
 
@@ -138,10 +138,12 @@ def replaced(values, place, value):
     """The plain values with another one at the end of this way."""
     if not place:
         return value
-    key, *rest = place
+    key, *inner_place = place
     if isinstance(values, tuple):
-        return tuple(replaced(v, rest, value) if i == key else v for i, v in enumerate(values))
-    values[key] = replaced(values[key], rest, value)
+        return tuple(
+            replaced(v, inner_place, value) if i == key else v for i, v in enumerate(values)
+        )
+    values[key] = replaced(values[key], inner_place, value)
     return values
 
 
@@ -155,20 +157,21 @@ def test_nothing_in_a_checkpoint_is_unpickled_wherever_it_stands(kind, tmp_path)
         env.reset(seed=0, options=options)
         save_checkpoint(path, env=env)
         load_checkpoint(path, env=env)  # as it is, it is taken
-        whole = read(path)["env"]
-        found = [place for place in places(whole) if place[1:2] == (2,)]  # in the states of layers
-        for place in found:
+        state = read(path)["env"]
+        # In the states of layers.
+        layer_places = [place for place in places(state) if place[1:2] == (2,)]
+        for place in layer_places:
             for evil in (array, np.bytes_(array.tobytes())):
-                write(path, {"env": replaced(copy.deepcopy(whole), place, evil)})
+                write(path, {"env": replaced(copy.deepcopy(state), place, evil)})
                 with suppress(Exception):
                     load_checkpoint(path, env=env)
                     env.reset()
-    assert len(found) >= 3
+    assert len(layer_places) >= 3
     assert not (tmp_path / "it ran").exists()
 
 
 def test_a_guarded_class_still_takes_what_its_own_method_does():
-    with closing(of_one(partial(bare, Sawyer))) as envs:
+    with closing(make_vector(partial(bare, Sawyer))) as envs:
         envs.reset(seed=0)
         envs.call("set_task", 3)
         envs.call("set_task", benchmark().train_tasks[4])
@@ -194,13 +197,13 @@ def test_no_checkpoint_decides_where_videos_are_written(kind, tmp_path, monkeypa
         env = CountingEnv(3, render_mode="rgb_array")
         return kind(env, str(tmp_path / folder), episode_trigger=lambda n: False)
 
-    with closing(of_one(partial(make, "mine"))) as envs, closing(make("mine, too")) as env:
+    with closing(make_vector(partial(make, "mine"))) as envs, closing(make("mine, too")) as env:
         envs.reset(seed=0)
         save_checkpoint(tmp_path / "x", envs=envs, env=env)
         load_checkpoint(tmp_path / "x", envs=envs, env=env)
-        with closing(make("another")) as other:
-            set_state(other, get_state(env))
-            assert other.video_folder == str(tmp_path / "another")
+        with closing(make("another")) as restored:
+            set_state(restored, get_state(env))
+            assert restored.video_folder == str(tmp_path / "another")
         for name in ("video_folder", "name_prefix", "_video_name"):
             save_checkpoint(tmp_path / "x", env=env)
             states = read(tmp_path / "x")

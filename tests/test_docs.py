@@ -101,9 +101,9 @@ def run_lines(lines, cwd, **variables):
 
 def replaced(text, instead):
     """The text with other lines instead of those that are in it once."""
-    for line, other in instead.items():
+    for line, replacement in instead.items():
         assert text.count(line) == 1, line
-        text = text.replace(line, other)
+        text = text.replace(line, replacement)
     return text
 
 
@@ -130,13 +130,13 @@ def test_the_snippets_of_a_page_run_one_after_another(page, run, tmp_path):
     printed = run(replaced(code, FEWER) if page == "README-PPO" else code, tmp_path)
     if page == "guides/evaluation.md":
         table = re.search(r"^```text\n(.*?)^```", PAGES[page], re.MULTILINE | re.DOTALL)[1]
-        before, after = table.split("...\n")
-        assert printed.startswith(before)
-        assert after in printed
+        first_rows, last_rows = table.split("...\n")
+        assert printed.startswith(first_rows)
+        assert last_rows in printed
     if page == "README-PPO":
-        found = mtwrappers.verify(tmp_path / "ppo.json")  # as the text after it says
-        assert found.ok
-        assert sum(found.same.values()) == 10
+        verification = mtwrappers.verify(tmp_path / "ppo.json")  # as the text after it says
+        assert verification.ok
+        assert sum(verification.same.values()) == 10
 
 
 @pytest.mark.slow
@@ -245,17 +245,19 @@ def test_the_defaults_of_arguments_are_those_of_the_code():
     """Or they are chosen where the code has `None`."""
     made_by = (make_benchmark, make.make_mt_env, MetaWorldMTEnv, WrapperSettings, SawyerSettings)
     made_by += (Settings, make_executor, make.VectorSettings, make.make_vec_env)
-    found = {}
-    for one in made_by:
-        for name, parameter in inspect.signature(one).parameters.items():
-            found[name] = getattr(parameter.default, "value", parameter.default)
-    said = {
+    defaults = {}
+    for function in made_by:
+        for name, parameter in inspect.signature(function).parameters.items():
+            defaults[name] = getattr(parameter.default, "value", parameter.default)
+    documented = {
         names.strip("`"): ast.literal_eval(literal[1])
         for names, default, _ in ROWS
         if (literal := re.fullmatch(r"`([^`]+)`", default))
     }
-    assert len(said) > 20
-    assert {name for name, value in said.items() if found[name] not in (value, None)} == set()
+    assert len(documented) > 20
+    assert {
+        name for name, value in documented.items() if defaults[name] not in (value, None)
+    } == set()
 
 
 def test_every_public_name_is_in_the_reference_under_the_name_to_import():

@@ -33,13 +33,13 @@ SLOW = ("mtwrappers.testing.check",)
 
 def examples(module):
     """Those of its docstrings, and of the texts below the assignments of attributes."""
-    found = doctest.DocTestFinder().find(module, globs={})
+    doctests = doctest.DocTestFinder().find(module, globs={})
     parse = doctest.DocTestParser().get_doctest
-    for one, below in itertools.pairwise(ast.parse(inspect.getsource(module)).body):
-        if isinstance(one, ast.Assign) and isinstance(below, ast.Expr):
+    for node, below in itertools.pairwise(ast.parse(inspect.getsource(module)).body):
+        if isinstance(node, ast.Assign) and isinstance(below, ast.Expr):
             text = inspect.cleandoc(ast.literal_eval(below.value))
-            found.append(parse(text, {}, one.targets[0].id, None, None))
-    return [one for one in found if one.examples]
+            doctests.append(parse(text, {}, node.targets[0].id, None, None))
+    return [example for example in doctests if example.examples]
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ def test_each_example_runs_in_an_empty_namespace(name, tmp_path, monkeypatch):
     except DependencyNotInstalled as error:
         pytest.skip(str(error))
     runner, failures = Runner(verbose=False), []
-    found = examples(module)
-    assert found
-    for one in found:
-        runner.run(one, out=failures.append)
+    doctests = examples(module)
+    assert doctests
+    for example in doctests:
+        runner.run(example, out=failures.append)
     assert not failures, "".join(failures)

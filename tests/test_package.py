@@ -46,7 +46,7 @@ import gymnasium, numpy
 
 def state():
     return {{
-        "signal handlers": [signal.getsignal(one) for one in sorted(signal.valid_signals())],
+        "signal handlers": [signal.getsignal(number) for number in sorted(signal.valid_signals())],
         "environment": dict(os.environ),
         "directory": os.getcwd(),
         "paths": [*sys.path],
@@ -60,22 +60,22 @@ def state():
 def heavy():
     return sorted(set({HEAVY}) & set(sys.modules))
 
-before = state()
+state_before = state()
 import mtwrappers
-found = [heavy(), set(mtwrappers.__all__) <= set(dir(mtwrappers))]
-found.append(mtwrappers.testing.check_mtenv.__name__)
+report = [heavy(), set(mtwrappers.__all__) <= set(dir(mtwrappers))]
+report.append(mtwrappers.testing.check_mtenv.__name__)
 sys.argv[0] = "mtwrappers"  # as in the command
 import mtwrappers.cli.main
-after = state()
-found.append([name for name in before if before[name] != after[name]])
+state_after = state()
+report.append([name for name in state_before if state_before[name] != state_after[name]])
 from mtwrappers import *
-print([*found, set(mtwrappers.__all__) <= set(globals()), heavy()])
+print([*report, set(mtwrappers.__all__) <= set(globals()), heavy()])
 """
 
 
 def test_an_import_lists_all_names_is_silent_imports_nothing_heavy_and_changes_nothing():
-    found = ast.literal_eval(run_python(IMPORT, "-W", "error"))
-    assert found == [[], True, "check_mtenv", [], True, ["scipy"]]
+    report = ast.literal_eval(run_python(IMPORT, "-W", "error"))
+    assert report == [[], True, "check_mtenv", [], True, ["scipy"]]
 
 
 # The registered ids.
@@ -91,9 +91,9 @@ def test_an_id_that_names_its_module_needs_no_import():
 
 def test_registering_again_changes_nothing_not_even_an_id_that_another_took(monkeypatch):
     monkeypatch.setitem(registration.TABLE, "tests/Short-v0", ("other", {}, None))
-    before = dict(gymnasium.registry)
+    registry = dict(gymnasium.registry)
     registration.register_all()
-    assert dict(gymnasium.registry) == before
+    assert dict(gymnasium.registry) == registry
 
 
 # Optional dependencies.
@@ -136,14 +136,14 @@ FLOORS = (
 
 
 def module_name(path: Path) -> str:
-    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    names = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(names[:-1] if names[-1] == "__init__" else names)
 
 
 TREES = {module_name(path): ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
 
 
-def imports_of(tree: ast.AST) -> Iterator[str]:
+def list_imports(tree: ast.AST) -> Iterator[str]:
     """Every module that a source file imports, at its top, in a function, or by its name."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -159,7 +159,7 @@ def imports_of(tree: ast.AST) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def imports() -> dict[str, list[str]]:
-    return {module: [*imports_of(tree)] for module, tree in TREES.items()}
+    return {module: [*list_imports(tree)] for module, tree in TREES.items()}
 
 
 @pytest.fixture(scope="module")
@@ -174,12 +174,12 @@ def graph(imports: dict[str, list[str]]) -> dict[str, set[str]]:
 
 
 def floor(module: str) -> int:
-    [found] = [i for i, names in enumerate(FLOORS) if module.split(".")[1] in names]
-    return found
+    [index] = [i for i, names in enumerate(FLOORS) if module.split(".")[1] in names]
+    return index
 
 
 def test_every_import_goes_down_the_floors(graph):
-    arrows = [(a, b) for a, own in graph.items() if a != "mtwrappers" for b in own]
+    arrows = [(a, b) for a, imported in graph.items() if a != "mtwrappers" for b in imported]
     assert [f"{a} imports {b}" for a, b in arrows if floor(b) > floor(a)] == []
 
 

@@ -91,9 +91,9 @@ def test_a_false_result_is_named_with_the_exit_code_1(here, capsys):
     for name in ("one", "two"):
         path = here / f"still/{name}-MT1/results.json"
         result = EvaluationResult.load(path)
-        first, *others = result.episodes
+        first, *other_episodes = result.episodes
         false = dataclasses.replace(first, episode_return=first.episode_return + 1e-5)
-        dataclasses.replace(result, episodes=[false, *others]).save(path)
+        dataclasses.replace(result, episodes=[false, *other_episodes]).save(path)
     assert verify() == 1  # of the second, nothing is known but its episodes
     lines = capsys.readouterr().out.splitlines()
     assert re.match(r"still/one-MT1: FALSE: reach-v3, episode \d: episode_return is ", lines[0])
@@ -105,10 +105,12 @@ def test_a_false_result_is_named_with_the_exit_code_1(here, capsys):
 
 def test_a_result_that_was_made_again_must_be_the_same():
     result = REFERENCES["random/tdmpc2-MT50"].result
-    first, second, *others = result.episodes
+    first, second, *other_episodes = result.episodes
 
     def difference(*episodes, **changes):
-        remade = dataclasses.replace(result, episodes=[*episodes, second, *others], **changes)
+        remade = dataclasses.replace(
+            result, episodes=[*episodes, second, *other_episodes], **changes
+        )
         return script.describe_difference(result, remade)
 
     rounded = dataclasses.replace(first, episode_return=first.episode_return * (1 + 1e-14))

@@ -44,9 +44,9 @@ class ScriptedEnv(gymnasium.Env):
 
     def step(self, action):
         self.steps += 1
-        over = self.steps >= self.length
+        done = self.steps >= self.length
         reward = float(action[0])
-        return self._obs(), reward, over and not self.truncate, over and self.truncate, self._info()
+        return self._obs(), reward, done and not self.truncate, done and self.truncate, self._info()
 
     def _obs(self):
         return np.array([self.steps, self.length, self.draw], np.float64)

@@ -193,7 +193,7 @@ def ours(env):
     return NormalizeRewardPerTask(NormalizeObservationPerTask(env, 1), 1)
 
 
-def statistics_of(env):
+def list_statistics(env):
     """The count of each normalizing wrapper, and whether it goes on counting."""
     statistics = []
     while isinstance(env, (gymnasium.Wrapper, gymnasium.vector.VectorWrapper)):
@@ -208,8 +208,8 @@ def statistics_of(env):
     return statistics
 
 
-def all_statistics(envs):
-    return statistics_of(envs) + list(envs.unwrapped.call(statistics_of))
+def list_all_statistics(envs):
+    return list_statistics(envs) + list(envs.unwrapped.call(list_statistics))
 
 
 @pytest.mark.parametrize(
@@ -233,13 +233,13 @@ def test_statistics_stay_as_they_are(mode, workers, wrap_env, outside):
         envs.reset(seed=0)
         for _ in range(2):
             envs.step(np.full((2, 2), 0.5))
-        statistics = all_statistics(envs)
+        statistics = list_all_statistics(envs)
         result = evaluate(ones, envs, 2)
-        assert all_statistics(envs) == statistics
+        assert list_all_statistics(envs) == statistics
         assert [episode.episode_return for episode in result.episodes] == [30.0] * 2
         envs.reset(seed=0)
         envs.step(np.ones((2, 2)))
-        assert all_statistics(envs) != statistics
+        assert list_all_statistics(envs) != statistics
 
 
 @pytest.mark.parametrize(
@@ -307,7 +307,7 @@ def test_statistics_go_on_after_an_evaluation_that_failed():
 # The choice of tasks, which is training's.
 
 
-def chosen(envs, episodes):
+def list_chosen_tasks(envs, episodes):
     """The tasks of the next episodes."""
     tasks = []
     for _ in range(episodes):
@@ -318,12 +318,12 @@ def chosen(envs, episodes):
 
 
 @read_only
-def selection_of(env):
+def get_selection(env):
     return env.unwrapped.get_state()["selection"]
 
 
-def selections(envs):
-    return envs.call(selection_of)
+def list_selections(envs):
+    return envs.call(get_selection)
 
 
 class Fails:
@@ -373,12 +373,12 @@ def test_an_evaluation_leaves_the_choice_of_tasks_as_it_was(evaluation, workers,
     for evaluates in (False, True):
         with closing(executor(make, 2)) as envs:
             envs.reset(seed=0)
-            chosen(envs, 7)
-            initial_selections = selections(envs)
+            list_chosen_tasks(envs, 7)
+            initial_selections = list_selections(envs)
             if evaluates:
                 evaluation(envs)
-                assert selections(envs) == initial_selections
-            outcomes.append((chosen(envs, 9), selections(envs)))
+                assert list_selections(envs) == initial_selections
+            outcomes.append((list_chosen_tasks(envs, 9), list_selections(envs)))
     assert outcomes[0] == outcomes[1]
 
 
@@ -395,7 +395,7 @@ def test_an_episode_that_an_evaluation_cut_counts_as_far_as_it_was_played():
             with pytest.raises(ResetNeeded, match="call reset"):
                 envs.step(np.ones((1, 2)))
         envs.reset()
-        states += selections(envs)
+        states += list_selections(envs)
     assert states[0] == states[1]
     assert states[0]["history"]["tasks"] == [[], [[3.0, False]]]
 

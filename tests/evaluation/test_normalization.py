@@ -9,7 +9,7 @@ from mtwrappers.evaluation import Design, Environments, Episode, plot
 from tests.evaluation.measured import measured
 
 
-def of(**returns):
+def make_result(**returns):
     """A result of these returns of each task."""
     return EvaluationResult(
         [
@@ -26,18 +26,18 @@ def named(result, policy, env_id="x", wind=1):
     return measured(result.episodes, Design(0, 4), {"environments": environments}, policy=policy)
 
 
-ENDS = {"low": of(hop=[0], run=[100]), "high": of(hop=[20], run=[200])}
+ENDS = {"low": make_result(hop=[0], run=[100]), "high": make_result(hop=[20], run=[200])}
 
 
 def test_a_return_is_placed_between_low_and_high_and_not_clipped(tmp_path):
-    result = of(hop=[0, 10], run=[100, 300])
+    result = make_result(hop=[0, 10], run=[100, 300])
     normalized = result.normalized(**ENDS)
     scores = {task: estimates["normalized"] for task, estimates in normalized.per_task.items()}
     assert {task: estimate.value for task, estimate in scores.items()} == {"hop": 0.25, "run": 1.0}
     paid = result.per_task["hop"]["return"]
     assert (scores["hop"].low, scores["hop"].high) == pytest.approx((paid.low / 20, paid.high / 20))
     assert normalized.overall["mean over tasks"]["normalized"].value == 0.625
-    below = of(hop=[-20, -20, -20], run=[0, 0, 0]).normalized(**ENDS)
+    below = make_result(hop=[-20, -20, -20], run=[0, 0, 0]).normalized(**ENDS)
     assert below.per_task["hop"]["normalized"].value == -1.0
     # All other numbers are as they were.
     for task, estimates in result.per_task.items():
@@ -68,37 +68,37 @@ def test_few_shot_curves_are_of_normalised_returns(tmp_path, monkeypatch):
 
 
 def test_two_results_are_the_ends_which_may_differ_in_what_is_not_scored():
-    low = named(of(hop=[1, 3], run=[0, 0], more=[1, 1]), "random")
-    high = named(of(run=[10, 10], hop=[6, 6]), "expert")
-    normalized = named(of(hop=[4], run=[-5]), "mine").normalized(low=low, high=high)
+    low = named(make_result(hop=[1, 3], run=[0, 0], more=[1, 1]), "random")
+    high = named(make_result(run=[10, 10], hop=[6, 6]), "expert")
+    normalized = named(make_result(hop=[4], run=[-5]), "mine").normalized(low=low, high=high)
     assert normalized.normalization == {"hop": (2.0, 6.0), "run": (0.0, 10.0)}
     assert [task["normalized"].value for task in normalized.per_task.values()] == [0.5, -0.5]
 
 
-GOOD = named(of(hop=[4]), "good")
+GOOD = named(make_result(hop=[4]), "good")
 
 
 @pytest.mark.parametrize(
     ("low", "high", "message"),
     [
         (
-            named(of(hop=[0]), "low", env_id="y"),
+            named(make_result(hop=[0]), "low", env_id="y"),
             GOOD,
             "the low reference was measured in another way: its id is 'y', not 'x'",
         ),
         (
-            named(of(hop=[0]), "low", wind=2),
+            named(make_result(hop=[0]), "low", wind=2),
             GOOD,
             "the low reference was measured in another way: its wind is 2, not 1",
         ),
-        (GOOD, of(run=[1]), "the high reference has no episodes of 'hop'"),
+        (GOOD, make_result(run=[1]), "the high reference has no episodes of 'hop'"),
         (GOOD, GOOD, r"'hop' needs two returns low < high .* got \(4.0, 4.0\)"),
         (GOOD, 3, "the high reference must be an EvaluationResult, got 3"),
     ],
 )
 def test_references_that_do_not_fit_are_refused(low, high, message):
     with pytest.raises((TypeError, ValueError), match=message):
-        named(of(hop=[4]), "mine").normalized(low=low, high=high)
+        named(make_result(hop=[4]), "mine").normalized(low=low, high=high)
 
 
 @pytest.mark.parametrize(
@@ -112,6 +112,6 @@ def test_references_that_do_not_fit_are_refused(low, high, message):
     ],
 )
 def test_a_normalization_of_a_file_is_checked(change, message):
-    data = {**of(hop=[1, 2], run=[1, 2]).to_dict(), "normalization": change}
+    data = {**make_result(hop=[1, 2], run=[1, 2]).to_dict(), "normalization": change}
     with pytest.raises(ValueError, match=message):
         EvaluationResult.from_dict(data)

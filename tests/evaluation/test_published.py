@@ -38,8 +38,8 @@ class Goals(Observer):
 class Leaving:
     """An expert that moves the hand away after a number of actions."""
 
-    def __init__(self, env_name, after):
-        self.act, self.after, self.steps = expert(env_name), after, 0
+    def __init__(self, env_name, leaves):
+        self.act, self.after, self.steps = expert(env_name), leaves, 0
 
     def __call__(self, obs):
         self.steps += 1
@@ -47,7 +47,7 @@ class Leaving:
         return self.act(obs, obs[36:39]) if self.steps <= self.after else away
 
 
-def of_one_class(name, env_name, episodes):
+def narrow_protocol(name, env_name, episodes):
     """The protocol on one class, with few episodes and, if they are listed, as many goals."""
     protocol = protocols[name].with_states().on("MT1", env_name)  # for experts
     kwargs = {"num_goals": episodes} if protocol.settings.goals == "list" else {}
@@ -56,7 +56,7 @@ def of_one_class(name, env_name, episodes):
 
 def measured(name, env_name, episodes, leaves=500):
     """Our episodes of an expert, whether each is a success, and their goals."""
-    protocol, act = of_one_class(name, env_name, episodes), Leaving(env_name, leaves)
+    protocol, act = narrow_protocol(name, env_name, episodes), Leaving(env_name, leaves)
     with closing(protocol.make_vec()) as envs:
         goals = Goals(envs, act)
         result = protocol.evaluate(lambda obs: act(obs[0])[None], envs, observers=[goals])

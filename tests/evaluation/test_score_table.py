@@ -140,7 +140,7 @@ def ends(estimate):
     return estimate.value, estimate.low, estimate.high
 
 
-def of_score(score):
+def list_estimates(score):
     """All estimates of a score by name."""
     return {**score.tasks, **score.groups, **score.overall}
 
@@ -202,7 +202,7 @@ def check_method(case, single, drawn):
     """All views of a method, with the estimates of its only result if it has one run."""
     table = scores({"mine": case.results})
     score = table.methods["mine"]
-    estimates = of_score(score)
+    estimates = list_estimates(score)
     expected = case.expected(case.values)
     values = {name: estimate.value for name, estimate in estimates.items()}
     middle = values.pop("interquartile mean", None)
@@ -256,7 +256,7 @@ def check_method(case, single, drawn):
     # A curve with one point.
     curve = curves({"mine": case.results})
     point = curve.points["mine"][5]
-    assert of_score(point) == estimates
+    assert list_estimates(point) == estimates
     drawn.clear()
     curve.plot("plot.png", tasks=True)
     [[_, panels, *_]] = drawn

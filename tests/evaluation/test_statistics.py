@@ -23,7 +23,7 @@ from mtwrappers.evaluation.statistics import (
 DOCS = Path(__file__).parents[2] / "benchmarks/coverage.md"
 
 
-def of(successes, n):
+def make_successes(successes, n):
     return np.array([1.0] * successes + [0.0] * (n - successes))
 
 
@@ -48,7 +48,7 @@ def test_an_estimate_is_printed_with_its_interval():
     [(5, 5, 0.5655, 1.0), (0, 5, 0.0, 0.4345), (1, 1, 0.2065, 1.0), (8, 10, 0.4902, 0.9433)],
 )
 def test_the_interval_of_a_rate_is_wilsons(k, n, low, high):
-    estimate = mean_rate([of(k, n)]).estimate()
+    estimate = mean_rate([make_successes(k, n)]).estimate()
     assert ends(estimate) == near(k / n, low, high)
     scipys = stats.binomtest(k, n).proportion_ci(method="wilson")
     assert (estimate.low, estimate.high) == pytest.approx(tuple(scipys), abs=1e-12)
@@ -56,7 +56,9 @@ def test_the_interval_of_a_rate_is_wilsons(k, n, low, high):
 
 @pytest.mark.parametrize("k", [0, 2, 5])
 def test_tasks_at_one_rate_have_wilsons_interval_of_all_their_episodes(k):
-    assert ends(mean_rate([of(k, 5)] * 10)) == pytest.approx(ends(mean_rate([of(10 * k, 50)])))
+    assert ends(mean_rate([make_successes(k, 5)] * 10)) == pytest.approx(
+        ends(mean_rate([make_successes(10 * k, 50)]))
+    )
 
 
 def test_tasks_at_different_rates_have_the_effective_number_of_episodes():
@@ -64,14 +66,16 @@ def test_tasks_at_different_rates_have_the_effective_number_of_episodes():
     z2 = 1.959964**2
     n = 0.25 / (0.1 / 10 / 2 + z2 / 800)
     reach = (0.25 * z2 / n + (z2 / 2 / n) ** 2) ** 0.5 / (1 + z2 / n)
-    assert ends(mean_rate([of(1, 10), of(9, 10)])) == near(0.5, 0.5 - reach, 0.5 + reach)
+    assert ends(mean_rate([make_successes(1, 10), make_successes(9, 10)])) == near(
+        0.5, 0.5 - reach, 0.5 + reach
+    )
     # Tasks at 0 and 1 do not vary, and keep an interval.
-    estimate = mean_rate([of(0, 5)] * 25 + [of(5, 5)] * 25)
+    estimate = mean_rate([make_successes(0, 5)] * 25 + [make_successes(5, 5)] * 25)
     assert 0.01 < estimate.high - 0.5 < 0.05
 
 
 def test_weights_count():
-    samples = [of(5, 10), of(1, 10)]
+    samples = [make_successes(5, 10), make_successes(1, 10)]
     assert ends(mean_rate(samples, np.array([1.0, 0.0]))) == ends(mean_rate(samples[:1]))
     assert mean_rate(samples, np.array([0.75, 0.25])).value == pytest.approx(0.4)
 
@@ -155,27 +159,29 @@ def test_the_interquartile_mean_of_runs_varies_with_rates_that_are_clipped_at_th
 # Differences of one result each.
 
 
-def of_one_task(first, second, paired=False):
+def compare_task(first, second, paired=False):
     return rate_difference([first], [second], [paired], np.ones(1)).estimate()
 
 
 def test_the_interval_of_two_rates_is_newcombes():
     """His example (a), 56 of 70 and 48 of 80: 0.0524 to 0.3339 by method 10."""
-    assert ends(of_one_task(of(48, 80), of(56, 70))) == near(0.2, 0.0524, 0.3339)
+    assert ends(compare_task(make_successes(48, 80), make_successes(56, 70))) == near(
+        0.2, 0.0524, 0.3339
+    )
 
 
 def test_the_interval_of_paired_rates_is_newcombes():
     """Fagerland et al. 2014, a study of 21: 1 both, 1 and 7 alone, 12 neither; 0.026 to 0.507."""
     first = np.array([1] + [1] + [0] * 7 + [0] * 12, float)
     second = np.array([1] + [0] + [1] * 7 + [0] * 12, float)
-    estimate = of_one_task(first, second, True)
+    estimate = compare_task(first, second, True)
     assert ends(estimate) == pytest.approx((6 / 21, 0.026, 0.507), abs=1e-3)
 
 
 def test_less_than_three_values_have_no_interval():
     for n in (1, 2):
-        assert of_one_task(np.zeros(n), np.ones(n)) == Estimate(1.0)
-    assert of_one_task(np.zeros(3), np.ones(3)).low > 0
+        assert compare_task(np.zeros(n), np.ones(n)) == Estimate(1.0)
+    assert compare_task(np.zeros(3), np.ones(3)).low > 0
 
 
 # The docs have the tables of `benchmarks.coverage`.
@@ -192,12 +198,12 @@ def test_the_docs_have_the_tables(saved):
         assert table in text, name
 
 
-@pytest.mark.parametrize("part", ["single", "groups", "returns"])
-def test_the_figures_are_seeded(part, saved):
+@pytest.mark.parametrize("name", ["single", "groups", "returns"])
+def test_the_figures_are_seeded(name, saved):
     """The first draws are those of the benchmark, so few of them come near its figures."""
-    rows = coverage.simulate(part, 300)
-    assert rows == coverage.simulate(part, 300)
-    for row, saved_row in zip(rows, saved[part], strict=True):
+    rows = coverage.simulate(name, 300)
+    assert rows == coverage.simulate(name, 300)
+    for row, saved_row in zip(rows, saved[name], strict=True):
         assert row["covers"] == pytest.approx(saved_row["covers"], abs=0.06)
 
 

@@ -553,7 +553,7 @@ def kwargs(**change):
     return lambda data: data["environments"]["kwargs"].update(change)
 
 
-def of_id(env_id):
+def change_id(env_id):
     return lambda data: data["environments"].update(id=env_id)
 
 
@@ -599,7 +599,7 @@ def design(**change):
         (design(tasks=["reach-v3"] * 2), "tasks must differ, got 'reach-v3' 2 times"),
         (kwargs(benchmark="MT1"), "has benchmark 'CustomMT', got 'MT1'"),
         (kwargs(nonsense=1), "it cannot be replayed: .* unexpected keyword argument 'nonsense'"),
-        (of_id("mtwrappers/MultiEnv-v0"), "and a results file never decides which code"),
+        (change_id("mtwrappers/MultiEnv-v0"), "and a results file never decides which code"),
         (episode(0, episode_return=float("nan")), "episode_return must be of the type float"),
         (episode(0, more=1), "cannot have 'more'"),
     ],

@@ -197,7 +197,7 @@ class Grad:
         raise RuntimeError("detach() it")
 
 
-def called(actions):
+def call_policy(actions):
     return PolicyCaller(lambda _: actions, 2, 3)(OBSERVATIONS)
 
 
@@ -205,7 +205,7 @@ def in_discrete(actions):
     return PolicyCaller(lambda _: actions, 2, 3, action_space=Discrete(2))(OBSERVATIONS)
 
 
-def of_dicts(policy):
+def call_with_nested_observations(policy):
     observations = {"a": OBSERVATIONS, "b": (OBSERVATIONS, OBSERVATIONS)}
     return PolicyCaller(policy, 2, 3)(observations)
 
@@ -244,15 +244,17 @@ class PerTaskOnly:
         "actions must be ...rows of one shape, got list",
     ),
     refusal(
-        lambda: called(None), TypeError, "expected actions of ..., got None: is a return missing?"
+        lambda: call_policy(None),
+        TypeError,
+        "expected actions of ..., got None: is a return missing?",
     ),
     refusal(
-        lambda: called(Grad()),
+        lambda: call_policy(Grad()),
         TypeError,
         "actions from the policy must become an array: detach() it",
     ),
     refusal(
-        lambda: called((ACTED, None)),
+        lambda: call_policy((ACTED, None)),
         TypeError,
         "...tuple (actions, state): ...predict(obs)[0], or ...get_actions(observations)",
     ),
@@ -282,7 +284,7 @@ class PerTaskOnly:
         "agent_infos must be dicts, in lists or not, got float 3.0",
     ),
     refusal(
-        lambda: called([None] * 6),
+        lambda: call_policy([None] * 6),
         TypeError,
         "actions from the policy must be numbers, ...as NoneType None: convert",
     ),
@@ -297,7 +299,7 @@ class PerTaskOnly:
         "actions from the policy must be integers in Discrete(2), got float64: convert them with",
     ),
     refusal(
-        lambda: called({"actions": ACTED}),
+        lambda: call_policy({"actions": ACTED}),
         ValueError,
         "expected actions of shape (6, ...) from the policy, got dict {'actions'",
     ),
@@ -313,12 +315,12 @@ class PerTaskOnly:
         "of shape (1, 3, ...) from the policy, got (2, 3, 2)",
     ),
     refusal(
-        lambda: of_dicts(lambda obs: np.zeros(len(obs))),
+        lambda: call_with_nested_observations(lambda obs: np.zeros(len(obs))),
         ValueError,
         "...got (2,): ...take len(observations['a'])",
     ),
     refusal(
-        lambda: of_dicts(lambda obs: [0] * len(obs["b"])),
+        lambda: call_with_nested_observations(lambda obs: [0] * len(obs["b"])),
         ValueError,
         "...got (2,): ...take len(observations['a'])",
     ),
