@@ -53,9 +53,9 @@ def run(
     width = min(Terminal().width, 80)
 
     def print_result(result: CheckResult) -> None:
-        style = {"passed": "", "skipped": "dim", "failed": "red"}[result.outcome]
-        for line in format_result(result, width):
-            say(line, style)
+        if result.outcome != "skipped":  # these are printed last, by their reasons
+            for line in format_result(result, width):
+                say(line, "red" if result.outcome == "failed" else "")
 
     try:
         report = check_vector_env(
@@ -72,6 +72,8 @@ def run(
         raise UsageError(f"{environment}: no such id; {hint}") from None
     except (TypeError, ValueError, ImportError, gymnasium.error.Error) as exc:
         raise UsageError(f"{environment}: {exc}") from None
+    for line in report.format_skipped(width):
+        say(line, "dim")
     seconds = time.perf_counter() - start
     summary = textwrap.wrap(f"{_summarize(report)} ({seconds:.0f} s)", width)
     say("\n" + "\n".join(summary), "bold green" if report.ok else "bold red")

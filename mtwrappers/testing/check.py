@@ -1,7 +1,7 @@
 """All checks, the functions that run them, and their report.
 
 To add a check, write a function in the file of its subject and add it to a tuple. It takes a
-`Subject`, and raises `Failed` or `Skipped`.
+`Subject`, and raises `Failed` or `Skipped`; it may return a note on what it could not check.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mtwrappers.testing.recording import RAISED, Failed, Skipped, Subject, descr
 from mtwrappers.vector.settings import Maker
 
 # A check is named by its function, with spaces.
-_Check: TypeAlias = Callable[[Subject], None]
+_Check: TypeAlias = Callable[[Subject], str | None]
 _Checks: TypeAlias = tuple[_Check, ...]
 Outcome: TypeAlias = Literal["passed", "failed", "skipped"]
 
@@ -151,7 +151,7 @@ class CheckResult:
         name: The check.
         outcome: ``"passed"``, ``"failed"`` or ``"skipped"``.
         message: Why the check was skipped, or what is wrong: the call, the value, what was expected
-            and what came.
+            and what came. Of a check that passed, what it could not check, or ``""``.
 
     >>> from mtwrappers.testing.check import CheckResult
     >>> CheckResult("render", "skipped", "it has no render()").outcome
@@ -207,20 +207,41 @@ class CheckReport:
         raise KeyError(f"expected one of {[r.name for r in self.results]}, got {name!r}")
 
     def __str__(self) -> str:
-        # What compares runs that differ is named in one row; the rows above say how they differ.
-        blocked = [result.name for result in self.results if result.message.startswith("see '")]
-        rows = [result for result in self.results if result.message and result.name not in blocked]
-        rows.sort(key=lambda result: result.outcome)  # those that failed come first
+        rows = [result for result in self.results if result.message]
         width = max((len(result.name) for result in rows), default=0)
         lines = [f"{self.subject} ({self.kind})"]
-        for result in rows:
-            lines += format_result(result, name_width=width)
-        if blocked:
-            names = ", ".join(blocked)
-            lines += _wrapped("skipped  ", f"{names}: they compare with what failed", 80)
-        if passed := [result.name for result in self.results if result.outcome == "passed"]:
+        for outcome in ("failed", "passed"):
+            for result in rows:
+                if result.outcome == outcome:
+                    lines += format_result(result, name_width=width)
+        lines += self.format_skipped(name_width=width)
+        if passed := [
+            result.name
+            for result in self.results
+            if result.outcome == "passed" and not result.message
+        ]:
             lines += _wrapped("passed   ", ", ".join(passed), 80)
         return "\n".join(lines)
+
+    def format_skipped(self, width: int = 80, name_width: int = 16) -> list[str]:
+        """Formats the results of checks that were skipped, with one row for each reason.
+
+        Args:
+            width: The number of columns of a line.
+            name_width: The number of columns for the name of a check.
+        """
+        results: dict[str, list[CheckResult]] = {}
+        for result in self.results:
+            if result.outcome == "skipped":
+                results.setdefault(result.message, []).append(result)
+        lines = []
+        for reason, skipped in results.items():
+            if len(skipped) == 1:
+                lines += format_result(skipped[0], width, name_width)
+            else:
+                names = ", ".join(result.name for result in skipped)
+                lines += _wrapped("skipped  ", f"{len(skipped)} checks ({names}): {reason}", width)
+        return lines
 
 
 def format_result(result: CheckResult, width: int = 80, name_width: int = 16) -> list[str]:
@@ -324,9 +345,8 @@ def _run_checks(subject: Subject, checks: _Checks) -> Iterator[CheckResult]:
     """Runs checks one after another; yields the result of each."""
     for check in checks:
         name = check.__name__.replace("_", " ")
-        result = CheckResult(name, "passed")
         try:
-            check(subject)
+            result = CheckResult(name, "passed", check(subject) or "")
         except Skipped as exc:
             result = CheckResult(name, "skipped", str(exc))
         except RAISED as exc:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Dict, Discrete
 
@@ -59,7 +60,7 @@ _METHODS = "a method of seeds or tasks, or reset with options,"
 # Any environment with tasks: the same task, given to another instance in another way.
 
 
-def tasks(subject: Subject) -> None:
+def tasks(subject: Subject) -> str:
     """Each task determines what is returned, whatever instance is given it, and in what way."""
     subject.require_repeatable()
     with subject.open() as env, require_untouched_random(_METHODS):
@@ -69,6 +70,7 @@ def tasks(subject: Subject) -> None:
             raise Skipped("the phases of a stream draw its tasks")
         with require_untouched_random(_METHODS):
             runs.drawn = runs.sample(env)
+        runs.require_several()
         expected = [runs.record(env, task) for task in runs.drawn]
         few = list(zip(runs.drawn, expected, strict=True))[:_TASKS]
         for name, instance in _instances(subject, env):
@@ -85,6 +87,7 @@ def tasks(subject: Subject) -> None:
         runs.require_copies_on_task()
         with suppress(Skipped):
             compare_task_ids(env.observation_space, [("", calls) for calls in expected])
+        return runs.note
 
 
 class _TaskRuns:
@@ -112,15 +115,38 @@ class _TaskRuns:
         if self._is_mt:
             self.ways.append("reset(options={'task_state': ...})")
 
+    @property
+    def note(self) -> str:
+        """A sentence about what could not be checked, or ``""``."""
+        if self._can_get:
+            return ""
+        return f"it has no {self._getter}(), so the tasks that it is on could not be compared"
+
     def sample(self, env: Any) -> list[Any]:
         """Copies of the different tasks that an environment draws; the caller changes its own."""
         task, draw = copied(self._get(env)), env.get_wrapper_attr(self._sampler)
         tasks = [draw() for _ in range(_DRAWS)] if self._is_mt else draw(_DRAWS)
+        is_list = isinstance(tasks, (list, tuple, np.ndarray))
+        message = f"{self._sampler}({_DRAWS}) must return a list of {_DRAWS} tasks, got"
+        require(is_list and len(tasks) == _DRAWS, f"{message} {format_value(tasks)}")
         drawn = drop_repeats(copied(tasks))
         message = f"a task that is drawn is not set: {self._getter}()"
         require_same(task, self._get(env), message)
         scramble(tasks)
         return drawn
+
+    def require_several(self) -> None:
+        """Raises `Failed` if ``sample_tasks`` returns one task only, unless there is only one."""
+        if self._is_mt:  # a choice of task states may be constant, as at the start of a curriculum
+            return
+        num_tasks = self.env.has_wrapper_attr("num_tasks") and self.env.get_wrapper_attr(
+            "num_tasks"
+        )
+        require(
+            len(self.drawn) > 1 or num_tasks == 1,
+            f"{self._sampler}({_DRAWS}) returns the same task {_DRAWS} times, "
+            f"{format_value(self.drawn[0])}: draw each from self.np_random, or set num_tasks = 1",
+        )
 
     def record(
         self, env: Any, task: Any, way: str = "", *, changes_task: bool = False

@@ -91,6 +91,13 @@ def test_results_are_printed_as_checks_end(monkeypatch, capsys):
     assert printed == ["passed   runs\n"]
 
 
+def test_checks_that_were_skipped_for_one_reason_are_counted_in_one_row(capsys):
+    assert check("my_env:ClockInfoEnv") == 1
+    output = " ".join(capsys.readouterr().out.split())
+    assert re.search(r"skipped \d+ checks \(new episodes, options, ", output)
+    assert output.count("see 'seed repeats'") == 1
+
+
 def test_a_narrow_terminal_gets_narrow_lines(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "40")
     assert check("my_env:NumpyFlagEnv") == 1

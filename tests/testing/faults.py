@@ -669,6 +669,15 @@ class GoalArrayEnv(WalkEnv):
         return float(self.goal_of_task[0])
 
 
+class SingleTaskEnv(GoalArrayEnv):
+    """Has a single task, as it says; no fault."""
+
+    num_tasks = 1
+
+    def sample_tasks(self, n):
+        return [{"goal": np.array([0.5])} for _ in range(n)]
+
+
 class CopiedOnFirstTaskEnv(GoalArrayEnv):
     """Its copies say that they are on its task, and run on the first."""
 
@@ -1053,6 +1062,30 @@ ENVS = {
         ),
         "tasks",
         "whatever its task is",
+    ),
+    "one task for several": (
+        subclass(
+            ScaledEnv, sample_tasks=lambda s, n: [{"scale": float(s.np_random.uniform(1, 2))}]
+        ),
+        "tasks",
+        "sample_tasks(20) must return a list of 20 tasks, got [{'scale': ",
+    ),
+    "a task for a list": (
+        subclass(ScaledEnv, sample_tasks=lambda s, n: {"scale": float(s.np_random.uniform(1, 2))}),
+        "tasks",
+        "sample_tasks(20) must return a list of 20 tasks, got {'scale': ",
+    ),
+    "one task repeated": (
+        subclass(
+            ScaledEnv, sample_tasks=lambda s, n: [{"scale": float(s.np_random.uniform(1, 2))}] * n
+        ),
+        "tasks",
+        "sample_tasks(20) returns the same task 20 times, {'scale': ",
+    ),
+    "constant tasks": (
+        subclass(ScaledEnv, sample_tasks=lambda s, n: [{"scale": 1.5} for _ in range(n)]),
+        "tasks",
+        "{'scale': 1.5}: draw each from self.np_random, or set num_tasks = 1",
     ),
     "own tasks": (KeptTasksEnv, "tasks", "whatever the caller has done to tasks that were drawn"),
     "tasks of an instance": (
@@ -1618,5 +1651,5 @@ VECTORS = {
 RIGHT = [
     *(WalkEnv, LongEnv, FixedEnv, UnseededFixedEnv, HomeEnv, SlipperyEnv, WindyEnv, CoinEnv),
     *(PushEnv, LateEnv, DrawnEnv, ElapsedEnv, TaskIdEnv, DiscreteTaskEnv, DictEnv, ScaledEnv),
-    GoalArrayEnv,
+    *(GoalArrayEnv, SingleTaskEnv),
 ]

@@ -195,7 +195,7 @@ def test_an_info_that_does_not_repeat_is_named_and_can_be_ignored():
         *("other seeds", "pickling", "render", "tasks"),
     ]
     table = " ".join(str(report).split())
-    assert f"skipped {', '.join(blocked)}: they compare with what failed" in table
+    assert f"skipped 9 checks ({', '.join(blocked)}): see 'seed repeats'" in table
     assert check(faults.ClockInfoEnv, ignore=["info.action.clock", "info.goal", "info.gaol"]).ok
 
 
@@ -249,6 +249,15 @@ def test_a_check_that_cannot_run_is_skipped_with_the_reason(make, row, message):
     assert report.ok, str(report)
     assert report[row].outcome == "skipped"
     assert message in report[row].message
+
+
+@pytest.mark.usefixtures("alone")
+def test_tasks_that_cannot_be_read_are_named_where_the_check_passes():
+    report = check(faults.ScaledEnv)
+    assert report["tasks"].outcome == "passed"
+    note = "passed tasks it has no get_task(), so the tasks that it is on could not be compared"
+    assert note in " ".join(str(report).split())
+    assert not check(faults.GoalArrayEnv)["tasks"].message
 
 
 def test_a_list_of_seeds_that_is_refused_is_named():
