@@ -54,9 +54,10 @@ def evaluate(
     """Evaluates a policy on a fixed number of complete episodes of every task.
 
     The number of episodes per environment is fixed before the first one, so that quickly solved
-    tasks are not over-represented. A task's name is ``task_name`` in infos (else ``task_id``, else
-    the group of ``envs_per_task`` environments). The environments of a group, and environments with
-    the same constructor and name, share the episodes of their task; other tasks need names that
+    tasks are not over-represented. A task's name is ``task_name`` in infos, else ``task_id``. If
+    there is neither, each group of ``envs_per_task`` environments is a task, such as each of the
+    ten environments of ``as_vector([make] * 10)``. Environments with one name share the episodes of
+    one task: they are of one group, or have the same constructor. Other tasks need names that
     differ.
 
     **Goals.** If resets take a task state (as in our Meta-World environments from
