@@ -111,6 +111,7 @@ def test_every_field_counts_in_the_digest():
         ({"means": ()}, "means must be 'tasks', 'groups' or both, got none"),
         ({"means": ("groups",)}, "a mean over groups needs groups"),
         ({"benchmark": "MT10"}, "MT10 takes no env_name, got 'drawer-close-v3'"),
+        ({"benchmark": "MT10", "env_name": ""}, "MT10 takes no env_name, got ''"),
         ({"env_name": None}, "MT1 needs an env_name, got None"),
         ({"kind": "test"}, "MT1 has no test tasks"),
         ({"success": "first"}, "success must be of the type .*'any', 'last'.* int"),
