@@ -75,9 +75,7 @@ def make_env(
     env: gymnasium.Env[Any, Any] = TaskFamilyEnv(inner, FamilyTasks(inner.distributions, listed))
     if task_encoding == "none":
         env = FlattenMTEnv(env, "none")
-    limit = chosen.episode_steps
-    if limit is not None or episode_steps is not None:
-        limit = check_episode_steps(episode_steps, limit or 0)
+    limit = check_episode_steps(episode_steps, chosen.episode_steps)
     return env if limit is None else TimeLimit(env, limit)
 
 
