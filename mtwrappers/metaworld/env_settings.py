@@ -270,6 +270,11 @@ def _freeze_descriptions(descriptions: Any) -> Any:
                 "descriptions must be pairs of a class and its sentence, got "
                 f"{reprlib.repr(descriptions)}"
             )
+        if len({name for name, _ in rows}) < len(rows):
+            raise ValueError(
+                "descriptions must have each class once, got "
+                f"{reprlib.repr([name for name, _ in rows])}"
+            )
         descriptions = dict(rows)
     checked = check_descriptions(descriptions)
     return tuple(sorted(checked.items())) if isinstance(checked, dict) else checked

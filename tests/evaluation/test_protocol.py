@@ -126,6 +126,10 @@ def test_every_field_counts_in_the_digest():
         ({"camera_name": "corner"}, "observation='state' and camera_name='corner' do not go"),
         ({"observation": "pixels"}, "observation='pixels' and camera_name=None do not go together"),
         ({**SEEN_FIELDS, "descriptions": None}, "needs descriptions, got None"),
+        (
+            {**SEEN_FIELDS, "descriptions": [["push-v3", "Push"], ["push-v3", "Shove"]]},
+            r"descriptions must have each class once, got \['push-v3', 'push-v3'\]",
+        ),
         ({"name": "a\nb"}, r"must be printable ASCII .*, got 'a\\nb'"),
         ({"name": "rlinf"}, "rlinf is for MT50, got MT1: .* give a variant another name"),
         ({"name": "lerobot-0.6-states"}, "is derived from lerobot-0.6, .*: give a variant ano"),
