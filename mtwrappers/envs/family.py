@@ -126,8 +126,9 @@ class FamilyTasks(Tasks[Task]):
         keep_arguments(self, locals())
         self._distributions = dict(distributions)
         # Copies, because a space has a random stream, and families share their distributions.
-        spaces = {name: copy.deepcopy(entry.space) for name, entry in distributions.items()}
-        self.space = Dict(spaces)
+        self.space = Dict(
+            {name: copy.deepcopy(entry.space) for name, entry in distributions.items()}
+        )
         self.listed = None if listed is None else [self.check(task, "a task") for task in listed]
         self._sweep = WithoutReplacement()
 
