@@ -179,6 +179,7 @@ class MetaSampler:
             else:
                 make_env = env if callable(env) else env[0]
                 self.env = make_env()
+                undo.callback(self.env.close)
             self._draw_tasks = TaskDraws(
                 self.env, make_env, self._seed, "or give update_tasks the tasks"
             )
