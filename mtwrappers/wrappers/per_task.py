@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
+from mtwrappers.common.callers import find_stacklevel
 from mtwrappers.common.checks import (
     above_zero,
     check_flag,
@@ -330,7 +331,7 @@ class PerTaskVectorWrapper(_PerTask, MetaVectorWrapper):
                     f"statistics in {type(self).__name__}; if these are different tasks, wrap each "
                     "group's environments in TaskNameWrapper(env, task_id=<the group's index>); if "
                     "they are the same task, name it with TaskNameWrapper(env, task_name=...)",
-                    stacklevel=4,
+                    stacklevel=find_stacklevel(),
                 )
 
     def _check_finite(self, values: AnyArray, samples: AnyArray, rows: NDArray[np.bool_]) -> None:
