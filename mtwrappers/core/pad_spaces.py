@@ -39,7 +39,8 @@ class PadSpaces(AnyWrapper, RecordConstructorArgs):
     space is not a Box, ``action_mask`` is ``None`` and not in ``info``.
 
     Args:
-        env: An environment whose observation space is a 1-D Box.
+        env: An environment whose observation space is a 1-D Box. Its action space, if it is a Box,
+            is 1-D and of floating-point numbers, even if it is not padded.
         observation_size: ``O``, the padded length of observations; by default, nothing is padded.
         action_size: ``A``, the padded length of actions; by default, nothing is padded.
 

@@ -77,8 +77,8 @@ class TaskStatistics:
         }
         self._shape = (num_tasks, *shape)
         self._moments_shape = self._shape if together else shape
-        self._one: Any = np.ones(self._moments_shape) if self._moments_shape else 1.0
-        self._epsilon: Any = self._one * above_zero(epsilon, "epsilon")
+        self._ones: Any = np.ones(self._moments_shape) if self._moments_shape else 1.0
+        self._epsilon: Any = self._ones * above_zero(epsilon, "epsilon")
         self._sqrt: Callable[[Any], Any] = np.sqrt if self._moments_shape else math.sqrt
         prior = np.full(self._shape, PRIOR_COUNT)
         self._store_moments(prior, np.zeros(self._shape), prior.copy())
@@ -116,7 +116,7 @@ class TaskStatistics:
             moments: One of ``self.moments``.
             x: A sample, of the shape of these moments.
         """
-        moments.count += self._one
+        moments.count += self._ones
         delta = x - moments.mean
         moments.mean += delta / moments.count
         centered = x - moments.mean
