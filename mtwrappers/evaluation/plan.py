@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
 
-from mtwrappers.common.callers import find_stacklevel
 from mtwrappers.common.checks import check_flag, check_list, check_name, check_string, positive
 from mtwrappers.common.counts import format_count
 from mtwrappers.common.did_you_mean import did_you_mean
@@ -520,6 +519,5 @@ def _sample_tasks(envs: Any, n: int, seed: int) -> list[Any]:
     with kept_random_states():
         repeated_tasks = draw()
     if digest_tasks(tasks) != digest_tasks(repeated_tasks):
-        stacklevel = find_stacklevel() + 1  # one more for the function that warns
-        warn_of_unseeded_tasks(envs, seed, "or pass trials with tasks", stacklevel)
+        warn_of_unseeded_tasks(envs, seed, "or pass trials with tasks")
     return tasks

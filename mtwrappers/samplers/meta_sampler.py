@@ -24,6 +24,7 @@ from mtwrappers.common.checks import (
     check_flag,
     check_keywords,
     check_log_sink,
+    not_negative,
     positive,
 )
 from mtwrappers.common.types import AnyEnv, State
@@ -179,6 +180,7 @@ class MetaSampler:
             else:
                 make_env = env if callable(env) else env[0]
                 self.env = make_env()
+                undo.callback(self.env.close)
             self._draw_tasks = TaskDraws(
                 self.env, make_env, self._seed, "or give update_tasks the tasks"
             )
@@ -319,17 +321,23 @@ class MetaSampler:
                 executor.
 
         Raises:
-            ValueError: If ``state`` is malformed, or belongs to other environments.
+            TypeError, ValueError: If ``state`` is malformed, or belongs to other environments.
         """
         require_names(state, _STATE_NAMES, self)
+        seed = None if state["seed"] is None else seeding.check_seed(state["seed"])
+        policy_seed = seeding.check_seed(state["policy_seed"])
+        iteration, total_timesteps_sampled = (
+            not_negative(state[name], f"{name} of the state")
+            for name in ("iteration", "total_timesteps_sampled")
+        )
+        tasks_set = check_flag(state["tasks_set"], "tasks_set of the state")
         self.envs.set_state(state["envs"])
         set_state(self.env, state["env"])
         self._task_digests = None
-        if state["tasks_set"]:
+        if tasks_set:
             self._take_tasks()
-        self._seed = state["seed"]
-        self._policy_seed, self._iteration = state["policy_seed"], state["iteration"]
-        self.total_timesteps_sampled = state["total_timesteps_sampled"]
+        self._seed, self._policy_seed, self._iteration = seed, policy_seed, iteration
+        self.total_timesteps_sampled = total_timesteps_sampled
 
     def _stop_drawing_tasks(self) -> bool:
         """Makes resets keep the tasks; returns whether some environments drew tasks."""

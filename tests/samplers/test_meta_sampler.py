@@ -288,6 +288,23 @@ def test_the_environments_that_the_sampler_made_are_closed_and_the_one_given_is_
     assert not given_env.closed
 
 
+def test_the_environments_of_a_sampler_that_cannot_be_made_are_closed():
+    made_envs = []
+
+    class Unseedable(CountingSetTaskEnv):
+        def __init__(self):
+            super().__init__()
+            made_envs.append(self)
+
+        def reset(self, *, seed=None, options=None):
+            raise OSError("no entropy")
+
+    with pytest.raises(OSError, match="no entropy"):
+        mt.MetaSampler(Unseedable, lazy, 2, 2, 5, seed=0)
+    assert len(made_envs) >= 2
+    assert all(env.closed for env in made_envs)
+
+
 @pytest.mark.parametrize("space", ["actions", "observations"])
 def test_spaces_that_are_no_arrays_are_refused(space):
     env = WordEnv(3) if space == "actions" else BagEnv(3)
