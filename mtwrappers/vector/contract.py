@@ -289,8 +289,6 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             yield
         finally:
             self._autoreset = autoreset
-            if self.autoreset_mode is AutoresetMode.SAME_STEP:
-                self._pool.due |= self._buffers.finished
 
     @exclusive
     def step(self, actions: Any) -> StepResult:
@@ -327,7 +325,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 "call reset() before step(): a reset is due at the start, and after set_tasks and "
                 "set_state"
             )
-        if not autoreset or self.autoreset_mode is AutoresetMode.DISABLED:
+        resets_next = autoreset and self.autoreset_mode is AutoresetMode.NEXT_STEP
+        if not resets_next and np.count_nonzero(buffers.finished):
             ended = buffers.finished & ~buffers.paused
             if ended.any():
                 raise ResetNeeded(
