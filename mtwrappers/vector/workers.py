@@ -284,7 +284,7 @@ class WorkerPool(Pool):
     def settle(self) -> None:
         """Finds out which commands of interrupted calls were run, and records these."""
         for worker in self.workers:
-            if worker.records:
+            if worker.state is WorkerState.READY and worker.records:
                 worker.finish_writing()
         if lost := [worker for worker in self.workers if worker.state is not WorkerState.READY]:
             self._replace(lost, None)
@@ -305,8 +305,7 @@ class WorkerPool(Pool):
         answers: list[Answer] = []
         earlier: list[Answer] = []
         for worker in self.workers:
-            for record_number in sorted(worker.records):
-                record = worker.records[record_number]
+            for record_number, record in sorted(worker.records.items()):
                 answer = record.decode()
                 if answer.is_unknown:
                     self._end_unknown(worker)
@@ -314,6 +313,8 @@ class WorkerPool(Pool):
                     assert worker.buffers is not None  # because a journal begins after `connect`
                     record.keep(self.logs, worker.buffers)
                 (answers if record_number == number else earlier).append(answer)
+        if len(answers) < len(self.workers):
+            raise RuntimeError(OTHER_CALL)
         if self.logs is not None:
             self._paused = self.buffers.paused.copy()
         for worker in self.workers:
@@ -375,18 +376,14 @@ class WorkerPool(Pool):
         now = time.monotonic()
         next_check = now + ALIVE_CHECK
         deadlines = {
-            worker: now + worker.timeout
-            for worker in workers
-            if worker.records[number].encoded_answer is None
+            worker: now + worker.timeout for worker in workers if not _has_answered(worker, number)
         }
         while deadlines and now < until:
             seconds = max(min(next_check, until, *deadlines.values()) - now, 0.0)
             arrived = workers[0].receive([*deadlines], seconds)
             now = time.monotonic()
             for worker in [*deadlines]:
-                if number not in worker.records:
-                    raise RuntimeError(OTHER_CALL)
-                if worker.records[number].encoded_answer is not None:
+                if _has_answered(worker, number):
                     del deadlines[worker]
                 elif worker in arrived:
                     deadlines[worker] = now + worker.timeout
@@ -543,6 +540,14 @@ class WorkerPool(Pool):
         name = f", task {self.names[i]!r}" if self.names[i] else ""
         action = record.command.actions[i]
         return f", by environment {i}{name}, stepped with action {action}"
+
+
+def _has_answered(worker: Worker, number: int) -> bool:
+    """Whether a worker has answered the command with a number, which is still awaited."""
+    record = worker.records.get(number)
+    if record is None:
+        raise RuntimeError(OTHER_CALL)
+    return record.encoded_answer is not None
 
 
 def _warn_of_recovery(message: str) -> None:
