@@ -477,7 +477,9 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             AttributeError: If the environments have neither method.
         """
         m, k = self.meta_batch_size, self.envs_per_task
-        is_list = isinstance(tasks, (Sequence, np.ndarray)) and not isinstance(tasks, (str, bytes))
+        is_list = (isinstance(tasks, Sequence) and not isinstance(tasks, (str, bytes))) or (
+            isinstance(tasks, np.ndarray) and tasks.ndim > 0
+        )
         if not is_list or len(tasks) != m:
             got = len(tasks) if is_list else repr(tasks)
             raise ValueError(
