@@ -211,8 +211,8 @@ class EnvBlock:
 
         def reset(i: int, env: gymnasium.Env[Any, Any]) -> Info | None:
             # An environment may change its options, which belong to the caller and to all others.
-            own_options = copied(options[i], copied_if_possible)
-            return self._reset_one(i, seeds[i], own_options) if mask[i] else None
+            options_copy = copied(options[i], copied_if_possible)
+            return self._reset_one(i, seeds[i], options_copy) if mask[i] else None
 
         infos = self._each(reset)
         return BlockResult(infos, observations=self._write_obs())
