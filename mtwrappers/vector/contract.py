@@ -35,7 +35,7 @@ from mtwrappers.vector.arguments import (
     split_options,
     spread_seeds,
 )
-from mtwrappers.vector.block import BlockResult, EnvBlock
+from mtwrappers.vector.block import BlockResult, EnvBlock, describe_env
 from mtwrappers.vector.buffers import ARRAY_SPACES, ObsLayout
 from mtwrappers.vector.calls import EachCall, replayable
 from mtwrappers.vector.commands import (
@@ -225,11 +225,12 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             Observations ``(N, ...)`` and infos.
 
         Raises:
-            ValueError: If the seeds, ``env_options`` or the mask have another length, or the mask
-                is all false.
+            ValueError: If the seeds, ``env_options`` or the mask have another length, the mask is
+                all false, or a seed is negative.
             TypeError: If a seed is not an integer, options are not a dict, or the mask is not a
                 bool array.
             ResetNeeded: If a mask is given before all environments were reset.
+            Exception: Whatever an environment raises, with the environment named.
 
         >>> import gymnasium, numpy as np, mtwrappers
         >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=3)
@@ -305,6 +306,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             ValueError: If actions have another shape, or arrays of actions are not numbers or are
                 NaN; then nothing is stepped.
             ResetNeeded: If a `reset` is due.
+            Exception: Whatever an environment raises, with the environment named.
         """
         self._begin_step(actions)
         return self._step_result(self._pool.end())
@@ -705,10 +707,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _describe(self, i: int) -> str:
         """The name of environment ``i`` for messages."""
-        name = self._pool.names[i]
-        return f"environment {self._first_row + i}" + (
-            f", task {name!r}" if name is not None else ""
-        )
+        return describe_env(self._first_row + i, self._pool.names[i])
 
     @exclusive
     def set_state(self, state: Mapping[str, Any]) -> None:
@@ -723,7 +722,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
         Raises:
             RuntimeError: If the state is in mid-episode and there is no journal.
-            ValueError: If the state is malformed, or belongs to other environments.
+            TypeError, ValueError: If the state is malformed, or belongs to other environments.
             NotDeterministicError: If a replay does not return the same results. After any error
                 with a state in mid-episode, the environments are unchanged.
         """

@@ -30,7 +30,7 @@ from mtwrappers.common.errors import (
     warn_about_close,
     with_place,
 )
-from mtwrappers.vector.block import BlockTraits
+from mtwrappers.vector.block import BlockTraits, describe_env
 from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.commands import (
     NO_RESULT,
@@ -514,7 +514,7 @@ class WorkerPool(Pool):
         first, last = worker.rows.start, worker.rows.stop - 1
         envs_per_task = self._settings.envs_per_task
         tasks = format_range("task", first // envs_per_task, last // envs_per_task)
-        names = dict.fromkeys(str(name) for name in self.names[worker.rows] if name)
+        names = dict.fromkeys(str(name) for name in self.names[worker.rows] if name is not None)
         named = f" ({', '.join(names)})" if names else ""
         if worker.state is WorkerState.HUNG:
             stage = "hung: it did not answer" if worker.was_started else "did not start"
@@ -537,9 +537,8 @@ class WorkerPool(Pool):
             return ""
         # A block steps one environment after another.
         i = worker.rows.start + int(unwritten[0])
-        name = f", task {self.names[i]!r}" if self.names[i] else ""
         action = record.command.actions[i]
-        return f", by environment {i}{name}, stepped with action {action}"
+        return f", by {describe_env(i, self.names[i])}, stepped with action {action}"
 
 
 def _has_answered(worker: Worker, number: int) -> bool:
