@@ -97,6 +97,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         limit, ray_options = self.max_path_length, self.ray_options
+        if ray_options is not None:
+            check_mapping(ray_options, "ray_options")
         checked = {
             "meta_batch_size": positive(self.meta_batch_size, "meta_batch_size"),
             "envs_per_task": positive(self.envs_per_task, "envs_per_task"),
@@ -105,7 +107,6 @@ class Settings:
             "workers": None if self.workers is None else positive(self.workers, "workers"),
             # A lost worker is replaced by replaying the journal.
             "journal": check_flag(self.journal, "journal") or self.on_worker_failure == "recover",
-            "ray_options": ray_options and check_mapping(ray_options, "ray_options"),
         }
         check_choice(self.on_worker_failure, get_args(OnWorkerFailure), "on_worker_failure")
         check_choice(self.context, (None, *get_args(StartMethod)), "context")
@@ -156,7 +157,8 @@ def resolve_makers(
                 f"({exc}); pass its constructor instead"
             ) from exc
         makers = [functools.partial(_load_copy, data, str(env))] * n
-        seeds = [seeding.child_seed(_draw_seed(env), i) for i in range(n)]
+        seed = _draw_seed(env)
+        seeds = [seeding.child_seed(seed, i) for i in range(n)]
     elif callable(env):
         makers = [env] * n
     elif isinstance(env, Sequence) and not isinstance(env, (str, bytes)):
