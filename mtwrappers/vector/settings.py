@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypedDict, TypeGuard, get_args
@@ -116,6 +117,11 @@ class Settings:
             checked["autoreset_mode"] = _find_autoreset_mode(self.autoreset_mode)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def seconds_of_silence(self) -> float:
+        """The ``timeout``, infinite if it is ``None``."""
+        return math.inf if self.timeout is None else self.timeout
 
 
 class ExecutorSettings(TypedDict, total=False):

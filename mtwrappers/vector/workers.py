@@ -217,7 +217,7 @@ class WorkerPool(Pool):
         super().__init__([worker.rows for worker in workers], settings)
         for index, worker in enumerate(workers):
             worker.index = index
-            worker.timeout = math.inf if settings.timeout is None else settings.timeout
+            worker.timeout = settings.seconds_of_silence
         self.workers = workers
         self._max_recoveries = MAX_RECOVERIES if settings.on_worker_failure == "recover" else 0
         # A file object, because it can be closed twice.
