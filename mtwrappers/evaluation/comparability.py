@@ -149,7 +149,10 @@ def _find_duplicates(runs: Iterable[Run]) -> list[str]:
             # Recorded actions tell policies apart that never get any reward.
             if not both_recorded or run.evidence == earlier.evidence:
                 same = "actions" if both_recorded else "episodes"
-                sentences.append(f"{earlier.label} and {run.label} have the same {same}")
+                sentence = f"{earlier.label} and {run.label} have the same {same}"
+                if run.id.method == earlier.id.method:
+                    sentence += " and count as two runs: perhaps they are of one policy"
+                sentences.append(sentence)
                 break
         earlier_runs.append(run)
     return sentences
