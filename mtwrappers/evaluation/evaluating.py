@@ -68,8 +68,9 @@ def evaluate(
     **Goals.** If resets take a task state (as in our Meta-World environments from
     `gymnasium.make_vec`), each episode gets one. The goals of a task are drawn without replacement
     until all were drawn. So 50 episodes of a Meta-World class cover each of its 50 goals once, for
-    any ``select``. Other environments keep their task; a warning names the tasks that are then in
-    no episode.
+    any ``select``. Other environments keep their task; the result records what ``get_task()``
+    returns, if it is a number or a dict of numbers. A warning names the tasks that are then in no
+    episode.
 
     **Seeds.** Every episode begins with a reset to its own seed. If a policy is deterministic or
     draws from its argument ``rng``, and each action depends only on its own observation, not on the
