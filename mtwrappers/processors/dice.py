@@ -179,6 +179,7 @@ class DiceMetaSampleProcessor(DiceSampleProcessor):
     ...     return np.full((len(observations), 2), 0.1)
     >>> # 2 paths of each of 3 tasks
     >>> sampler = mt.MetaSampler(mt.PointGoalEnv(), policy, 2, 3, 20, seed=0)
+    >>> tasks = sampler.update_tasks()
     >>> processor = mt.DiceMetaSampleProcessor(mt.LinearTimeBaseline(), max_path_length=20)
     >>> batches = processor.process_samples(sampler.obtain_samples())
     >>> len(batches), batches[0]["adjusted_rewards"].shape

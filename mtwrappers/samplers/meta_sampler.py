@@ -186,6 +186,11 @@ class MetaSampler:
             )
             undo.pop_all()
         self._makers_are_tasks = isinstance(env, Sequence)
+        self._would_repeat_task = (
+            self.meta_batch_size > 1
+            and not self._makers_are_tasks
+            and self.env.has_wrapper_attr("set_task")
+        )
         # A digest of the task that was set in each environment; None before `update_tasks`.
         self._task_digests: Sequence[int | None] | None = None
         self.total_timesteps_sampled = 0
@@ -224,13 +229,19 @@ class MetaSampler:
                 it is to go to workers and cannot be pickled.
             ValueError: If the policy returns arrays of another shape, or a reset left the task that
                 was set.
-            RuntimeError: If no tasks were set, and each environment would draw its own.
+            RuntimeError: If no tasks were set, and each environment would draw its own, or all
+                tasks would be the same.
         """
         log = check_flag(log, "log")
         if self._needs_tasks and self._task_digests is None:
             raise RuntimeError(
                 "call update_tasks before obtain_samples: otherwise each of these environments "
                 "would draw a task of its own"
+            )
+        if self._would_repeat_task and self._task_digests is None:
+            raise RuntimeError(
+                f"call update_tasks before obtain_samples: otherwise its {self.meta_batch_size} "
+                "tasks are all the task that a new environment has"
             )
         collections = self._collect()
         k = self.envs_per_task

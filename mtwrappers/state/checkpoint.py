@@ -168,10 +168,14 @@ def _access(name: str, obj: Any) -> _Access:
         return _Access(partial(dict, obj), partial(_fill, obj))
     if hasattr(obj, "get_state") and hasattr(obj, "set_state"):
         return _Access(obj.get_state, obj.set_state)
+    hint = hint_at_arrays(obj)
+    if isinstance(obj, (bool, int, float, str, list, np.ndarray)):
+        hint = f"; put it into a dict, such as progress={{{name!r}: {short(obj)}}}"
+    elif isinstance(getattr(obj, "vec_env", None), VectorEnv):  # an adapter for another library
+        hint = f"; pass the vector environment inside it, {name}.vec_env"
     raise TypeError(
         f"{name} must have get_state() and set_state(), or be an environment, a "
-        f"numpy.random.Generator or a dict of arrays and JSON values, got {short(obj)}"
-        f"{hint_at_arrays(obj)}"
+        f"numpy.random.Generator or a dict of arrays and JSON values, got {short(obj)}{hint}"
     )
 
 

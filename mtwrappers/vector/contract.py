@@ -24,7 +24,7 @@ from gymnasium.vector.utils import batch_space, iterate
 from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_callable, check_index, check_mapping, check_rows
-from mtwrappers.common.counts import format_range
+from mtwrappers.common.counts import format_count, format_range
 from mtwrappers.common.errors import with_place
 from mtwrappers.core.pad_spaces import Padding
 from mtwrappers.state.identity import describe, require_same
@@ -484,8 +484,12 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         )
         if not is_list or len(tasks) != m:
             got = len(tasks) if is_list else repr(tasks)
+            hint = ""
+            if is_list and m == 1 and len(tasks) == k:
+                hint = f"; as_vector([id] * {k}) has a task for each environment"
             raise ValueError(
-                f"expected {m} tasks, one for each group of {k} environments, got {got}"
+                f"expected {format_count(m, 'task')}, one for each group of "
+                f"{format_count(k, 'environment')}, got {got}{hint}"
             )
         if self._setter is None:
             self._setter = self._find_setter()

@@ -291,6 +291,17 @@ def test_odd_arguments_of_workers_are_named(call, error, message):
         "expected 2 tasks, one for each group of 1 ..., got array(1)",
     ),
     refusal(
+        lambda envs: as_vector("mtwrappers/PointGoal-v0", 4).set_tasks([0] * 4),
+        ValueError,
+        "expected 1 task, one for each group of 4 environments, got 4; as_vector([id] * 4) has a",
+    ),
+    refusal(
+        lambda envs: gymnasium.make_vec("mtwrappers/MultiEnv-v0").set_tasks([{"goal": 1}] * 2),
+        ValueError,
+        "environment 0: task state must be an integer in [0, 1], an index of its tasks, got "
+        "{'goal': 1}; as_vector([id] * n) takes tasks for the method set_task",
+    ),
+    refusal(
         lambda envs: envs.set_tasks([0, 1]),
         AttributeError,
         "environment 0 has neither set_task nor set_task_state",
