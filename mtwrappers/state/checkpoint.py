@@ -23,6 +23,7 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import VectorEnv
 
+from mtwrappers.common.arguments import explains_arguments
 from mtwrappers.common.errors import full_message, printable, short
 from mtwrappers.common.types import AnyArray
 from mtwrappers.state.arrays import add_member, read_members, to_npy
@@ -46,6 +47,7 @@ class CheckpointError(ValueError):
     """A file is not a checkpoint, is damaged, or belongs to other objects."""
 
 
+@explains_arguments(example="envs=envs")
 def save_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
     """Writes the states of objects into one file; if that fails, an existing file is unchanged.
 
@@ -81,11 +83,12 @@ def save_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
             f"load_checkpoint cannot compare the arguments of {', '.join(unknown)}, because these "
             "are not kept: pass the same ones then, or make environments with gymnasium.make, make "
             "other objects dataclasses, or derive their class from gymnasium.utils.EzPickle",
-            stacklevel=2,
+            stacklevel=3,  # past the decorator
         )
     write_atomically(path, b"%s %d %s\n" % (_MAGIC, VERSION, _fingerprint(data)) + data)
 
 
+@explains_arguments(example="envs=envs")
 def load_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
     """Restores the states that `save_checkpoint` wrote; nothing in the file is run.
 

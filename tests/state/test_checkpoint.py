@@ -31,6 +31,13 @@ def step(envs, n=10):
     return [envs.step(np.full((2, 1), 0.1 * t, np.float32)) for t in range(n)]
 
 
+@pytest.mark.parametrize("call", [mt.save_checkpoint, mt.load_checkpoint])
+def test_objects_have_names(call, tmp_path):
+    message = r"takes 1 positional argument \(path\), got 2: pass others by name: envs=envs"
+    with pytest.raises(TypeError, match=message):
+        call(tmp_path / "run.ckpt", {"steps": 3})
+
+
 # What goes in comes out.
 
 

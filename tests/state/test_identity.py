@@ -349,8 +349,9 @@ def test_a_checkpoint_of_arguments_that_are_not_kept_warns_when_it_is_saved(make
         with pytest.warns(
             UserWarning,
             match=f"cannot compare the arguments of {name}, because these are not kept: pass the",
-        ):
+        ) as caught:
             mt.save_checkpoint(tmp_path / "run.ckpt", env=env)
+        assert [warning.filename for warning in caught] == [__file__]  # the caller's
 
 
 @pytest.mark.parametrize(
