@@ -1,6 +1,6 @@
 """Fine-tuning through Continual World: a network learns one task after another, and forgets.
 
-    pip install '.[cli,torch]'
+    pip install '.[metaworld,cli,torch]'
     python examples/continual_world.py --seeds 1
 
 So that a phase needs 4,000 steps instead of a million, the network does not learn from rewards: it

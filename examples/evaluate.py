@@ -1,6 +1,6 @@
 """Success rates of a policy on MT10, and of a learner that adapts to goals it has never seen.
 
-pip install '.[cli]' && python examples/evaluate.py
+pip install '.[metaworld,cli]' && python examples/evaluate.py
 
 It runs for about twenty seconds on two cores, prints two tables, and leaves them in ``results/`` as
 JSON and plots.

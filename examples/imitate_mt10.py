@@ -1,6 +1,6 @@
 """Imitation learning on MT10 in a single file: behaviour cloning, then DAgger.
 
-    pip install '.[cli,minari,torch]'
+    pip install '.[metaworld,cli,minari,torch]'
     mtwrappers rollout MT10 --episodes 10 --out experts
     mtwrappers export experts minari:metaworld/mt10-expert-v0 --successes
     python examples/imitate_mt10.py --seed 1 --out weights.npz
@@ -13,7 +13,8 @@ also learns what to do after its own mistakes, which experts do not make.
 It trains on MT10's own list of 50 goals per class, on which metaworld-3.1 evaluates too, as is usual
 for multi-task learning. Such a score does not say how it does on other goals.
 
-Evaluate it as below, with '.[cli]' alone. Without WEIGHTS it is the policy that we trained with seed 1:
+Evaluate it as below, with '.[metaworld,cli]'. Without WEIGHTS it is the policy that we trained
+with seed 1:
 
     WEIGHTS=weights.npz mtwrappers rollout MT10 --protocol metaworld-3.1 --name imitation \
         --policy examples/imitate_mt10.py:load

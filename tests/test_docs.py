@@ -164,7 +164,7 @@ def test_the_guide_from_demonstrations_to_a_score_runs_line_by_line(tmp_path):
         lines += code if kind == "bash" else f"python - <<'END'\n{code}END\n"
     smaller = {
         "python3 -m venv .venv && . .venv/bin/activate\n": "",
-        "pip install '.[cli,minari,torch]'\n": "",
+        "pip install '.[metaworld,cli,minari,torch]'\n": "",
         "--episodes 10 ": "--episodes 1 ",
         train: f"{train.rstrip()} --rounds 1 --steps 9 --updates 9\n{shipped}",
         "--protocol metaworld-3.1 ": "--episodes 1 ",
@@ -186,7 +186,7 @@ def test_the_guide_to_ppo_runs_line_by_line(run, tmp_path):
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     run(replaced(SNIPPETS[PPO], FEWER), tmp_path)
     smaller = {
-        "pip install '.[cli,sb3]'\n": "",
+        "pip install '.[metaworld,cli,sb3]'\n": "",
         "--out ppo_mt10\n": "--out ppo_mt10 --steps 5000 --save-every 5000 --episodes 1\n",
         "ppo_mt10/01000000/": "ppo_mt10/00005000/",
         # This one has more episodes, which `compare` refuses.

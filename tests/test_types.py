@@ -34,6 +34,9 @@ def use(env: mtwrappers.MTEnv) -> None:
     MultiEnvWrapper([], initial_task_state=0).num_tasks
     MultiEnvWrapper([], initial_task=0)
     mtwrappers.protocols["rlinf"].evaluate(print).scores
+    import logging
+    mtwrappers.SampleProcessor(mtwrappers.ZeroBaseline(), log_sink=logging.getLogger())
+    mtwrappers.DiceSampleProcessor(mtwrappers.ZeroBaseline(), 9, log_sink=logging.getLogger())
 """
 
 

@@ -1,4 +1,4 @@
-"""The version and the supported Pythons are the same wherever they stand."""
+"""The version, the supported Pythons and the extras are the same wherever they stand."""
 
 import re
 import tomllib
@@ -31,3 +31,9 @@ def test_the_supported_pythons_are_those_of_the_readme_and_of_ci():
     workflow = (ROOT / ".github/workflows/ci.yml").read_text()
     matrix = ", ".join(f'"3.{minor}"' for minor in minors)
     assert f"python: [{matrix}]" in workflow
+
+
+def test_the_command_line_can_be_installed_without_metaworld():
+    extras = PROJECT["project"]["optional-dependencies"]
+    assert not any(requirement.startswith("mtwrappers") for requirement in extras["cli"])
+    assert "pip install '.[metaworld,cli]'" in README

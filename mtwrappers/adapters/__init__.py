@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium
 from gymnasium.error import ClosedEnvironmentError
 from gymnasium.spaces import Dict, Text, Tuple
-from gymnasium.vector import AutoresetMode
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
 from mtwrappers.common.types import AnySpace
 from mtwrappers.vector.contract import MetaVectorEnv
@@ -27,6 +27,8 @@ def check_vec_env(vec_env: Any, library: str, *modes: AutoresetMode) -> None:
         name = type(vec_env).__name__
         if isinstance(vec_env, gymnasium.Env):
             name = f"the environment {vec_env}: for one, pass mtwrappers.as_vector(lambda: env)"
+        elif isinstance(vec_env, VectorEnv) and not isinstance(vec_env, VectorWrapper):
+            name += ": make the same environments with mtwrappers.as_vector(env_fns)"
         raise TypeError(
             "expected a MetaVectorEnv, such as gymnasium.make_vec returns for our ids, or one in "
             f"MetaVectorWrappers, got {name}"

@@ -67,8 +67,12 @@ def run(
             on_result=print_result,
         )
     except gymnasium.error.UnregisteredEnv:
-        hint = _hint(environment.rpartition(":")[2])
-        hint = hint or "an id that a module registers begins with its name, such as my_module:Id-v0"
+        module, _, env_id = environment.rpartition(":")
+        hint = _hint(env_id)
+        if not module:
+            form = f"id of your own module is written my_module:{env_id}"
+            hint = f"{hint} An {form}" if hint else f"an {form}"
+        hint = hint or f"{module} does not register it"
         raise UsageError(f"{environment}: no such id; {hint}") from None
     except (TypeError, ValueError, ImportError, gymnasium.error.Error) as exc:
         raise UsageError(f"{environment}: {exc}") from None

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
+from gymnasium.error import DependencyNotInstalled
 
 from mtwrappers.cli.console import say
 from mtwrappers.common.registration import FAMILIES, TABLE
@@ -30,12 +31,21 @@ def run() -> int:
     """Print every environment id with its classes, spaces and sizes."""
     form = " ".join(COLUMNS.values())
     groups: dict[str, list[str]] = {}
+    missing: set[str] = set()
     for env_id, (_, kwargs, _) in TABLE.items():
-        row = form.format(*_row(env_id, kwargs))
-        groups.setdefault(_extra(kwargs), []).append(row)
+        extra = _extra(kwargs)
+        try:
+            cells = _row(env_id, kwargs)
+        except DependencyNotInstalled:
+            if not extra:
+                raise
+            cells = [env_id, *[""] * (len(COLUMNS) - 1)]
+            missing.add(extra)
+        groups.setdefault(extra, []).append(form.format(*cells).rstrip())
     say(form.format(*COLUMNS), "bold")
     for extra, rows in groups.items():
-        say(f"\nwith pip install '.[{extra}]'" if extra else "\nwithout an extra", "bold")
+        title = f"with pip install '.[{extra}]'" if extra else "without an extra"
+        say(f"\n{title}" + ", which is not installed" * (extra in missing), "bold")
         say("\n".join(rows))
     say(NOTES)
     return 0

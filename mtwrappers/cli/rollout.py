@@ -9,13 +9,14 @@ import os
 import shlex
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 import gymnasium
 from cyclopts import Parameter
+from gymnasium.error import DependencyNotInstalled
 
 from mtwrappers.cli.commands import Count, Seed, Steps, Workers, described
 from mtwrappers.cli.console import RESULTS, UsageError, say, unknown, warn
@@ -318,7 +319,10 @@ def _find_benchmark(benchmark: str, kind: str) -> str:
     full_name = benchmark if benchmark in BENCHMARKS else f"{benchmark}-{kind}"
     if full_name in BENCHMARKS:
         return full_name
-    if benchmark in all_classes():
+    classes: Collection[str] = ()
+    with contextlib.suppress(DependencyNotInstalled):  # this error is not about a class
+        classes = all_classes()
+    if benchmark in classes:
         raise UsageError(
             f"{benchmark} is a class: choose it with mtwrappers rollout MT1 --task {benchmark}"
         )
@@ -333,7 +337,12 @@ def _find_benchmark(benchmark: str, kind: str) -> str:
             f"rollout evaluates on Meta-World's benchmarks alone, such as MT10; {name} is "
             f"evaluated in Python, with {call}"
         )
-    raise unknown(f"benchmark {benchmark!r}", name, BENCHMARKS)
+    if did_you_mean(name, BENCHMARKS):
+        raise unknown(f"benchmark {benchmark!r}", name, BENCHMARKS)
+    raise UsageError(
+        f"unknown benchmark {benchmark!r}; choose from {', '.join(BENCHMARKS)}; for other "
+        "environments use mtwrappers.evaluate (docs/guides/own-environments.md)"
+    )
 
 
 def _find_protocol(options: Options) -> Protocol:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from json import dumps
 from typing import Annotated, Any
 
 from cyclopts import Parameter
+from gymnasium.error import DependencyNotInstalled
 
 from mtwrappers.cli.commands import Share, Workers, described
 from mtwrappers.cli.console import UsageError, result_file, say, unreadable
@@ -40,7 +42,8 @@ def run(
         workers: Worker processes (default: all cores). 0 means this process.
         json: Print one JSON object, with the same content, for programs.
     """
-    all_classes()  # imports what an interruption would leave half imported
+    with contextlib.suppress(DependencyNotInstalled):  # not every result needs it
+        all_classes()  # imports what an interruption would leave half imported
     raise_on_ctrl_c()
     if result.startswith(REFERENCE_PREFIX):
         try:

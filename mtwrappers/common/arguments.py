@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import ParamSpec, TypeVar
 
 from mtwrappers.common.checks import check_keywords
@@ -16,11 +16,16 @@ _R = TypeVar("_R")
 
 def explains_arguments(
     settings: Iterable[str] = (),
+    *,
+    example: str = "",
+    hints: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
     """A decorator of a function: a call with unknown or misplaced arguments names its keywords.
 
     Args:
         settings: The names that the function takes as ``**settings``.
+        example: If it takes any names, an argument for the message, such as ``"envs=envs"``.
+        hints: The end of the message about names that are known elsewhere.
 
     >>> from mtwrappers.common.arguments import explains_arguments
     >>> @explains_arguments()
@@ -54,9 +59,10 @@ def explains_arguments(
                     f"{function.__qualname__} takes "
                     f"{format_count(len(visible), 'positional argument')}{listed}, got "
                     f"{len(args) - len(positional) + len(visible)}: pass others by name: "
-                    f"{', '.join(keywords)}"
+                    f"{example or ', '.join(keywords)}"
                 )
-            check_keywords(kwargs, [*visible, *keywords], function.__qualname__)
+            if not example:
+                check_keywords(kwargs, [*visible, *keywords], function.__qualname__, hints)
             return function(*args, **kwargs)
 
         return checked

@@ -41,12 +41,18 @@ def check_episode_steps(value: Any, default: int) -> int | None:
     that the id is registered with, and -1 is no limit.
 
     Raises:
-        ValueError: If it is something else than a positive integer.
+        ValueError: If it is none of these, nor a positive integer.
     """
     if value is None:
         return default
+    limit = check_limit(value, "max_episode_steps")
+    return None if limit == -1 else limit
+
+
+def check_limit(value: Any, name: str) -> int:
+    """Returns a number of steps of 1 or more, or -1 for no limit, or raises `ValueError`."""
     unlimited = isinstance(value, (int, np.integer)) and value == -1
-    return None if unlimited else positive(value, "max_episode_steps, if it is not -1 (no limit),")
+    return -1 if unlimited else positive(value, f"{name}, if it is not -1 (no limit),")
 
 
 def check_index(value: Any, n: int, name: str) -> int:
@@ -203,6 +209,12 @@ def check_name(value: str | None, name: str) -> str | None:
     return value
 
 
+def refuse_rendering(render_mode: str | None, owner: str) -> None:
+    """Raises `ValueError` if an environment that draws nothing is made with a render mode."""
+    if render_mode is not None:
+        raise ValueError(f"{owner} renders nothing; render_mode must be None, got {render_mode!r}")
+
+
 def check_space(value: Any, name: str) -> Any:
     """Returns ``value`` if it is a Gymnasium space, or raises `TypeError`."""
     if not isinstance(value, Space):
@@ -251,15 +263,17 @@ def check_task_names(task_names: Sequence[str] | None, n: int) -> tuple[str, ...
 
 
 def check_each(value: Any, n: int, name: str, check: Callable[[Any, str], Any]) -> tuple[Any, ...]:
-    """Returns ``n`` checked values, given one for all tasks or a list of ``n``; ``None`` passes."""
+    """Returns ``n`` checked values from one value for all tasks, or a list; ``None`` is kept."""
     if isinstance(value, np.ndarray) and not value.ndim:
         value = value.item()
     listed = isinstance(value, (list, tuple, np.ndarray))
     values = list(value) if listed else [value] * n
     if len(values) != n:
         raise ValueError(f"{name} must hold one value for each of {n} tasks, got {value!r}")
-    names = [f"{name} of task {i}" if listed else name for i in range(n)]
-    return tuple(None if v is None else check(v, w) for v, w in zip(values, names, strict=True))
+    return tuple(
+        None if item is None else check(item, f"{name} of task {i}" if listed else name)
+        for i, item in enumerate(values)
+    )
 
 
 # The end of a message about what may be an environment of the old Gym.

@@ -27,7 +27,7 @@ def import_extra(module: str, extra: str) -> Any:
         if exc.name is None or not (module + ".").startswith(exc.name + "."):
             raise
         raise DependencyNotInstalled(
-            f"{module!r} is not installed; it comes with: pip install '.[{extra}]' in a clone of "
+            f"{exc.name!r} is not installed; it comes with: pip install '.[{extra}]' in a clone of "
             "mtwrappers"
         ) from exc
 

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from types import FunctionType
 from typing import Any
 
+from mtwrappers.common.callers import find_stacklevel
+
 
 def warn_of_loop_variables(makers: Iterable[Any], name: str) -> None:
     """Warns if constructors are one function that reads the variable of a loop.
@@ -37,7 +39,7 @@ def warn_of_loop_variables(makers: Iterable[Any], name: str) -> None:
                 f"the variable {variable!r} of a loop only when it is called, so all make the "
                 f"environment of its last value: write lambda {variable}={variable}: ..., or "
                 "functools.partial",
-                stacklevel=4,
+                stacklevel=find_stacklevel(),
             )
 
 

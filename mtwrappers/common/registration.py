@@ -11,7 +11,8 @@ from typing import Any
 from gymnasium.envs.registration import register, registry
 
 EPISODE_STEPS = 500
-# The default arguments of Continual World's streams that other ids have not, or otherwise.
+# The default arguments of Continual World's streams that other ids do not have, or have with other
+# values.
 STREAM_DEFAULTS: dict[str, Any] = {
     "steps_per_task": 1_000_000,
     "max_episode_steps": 200,

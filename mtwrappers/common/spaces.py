@@ -66,7 +66,8 @@ def as_element(space: AnySpace, value: Any) -> Any:
     """Returns an element of ``space``, with an array for a list or number where it has arrays.
 
     Raises:
-        ValueError: If it is not an element, and cannot be converted into one without loss.
+        ValueError: If it is not an element, and cannot be converted into one without other loss
+            than the rounding of floating-point numbers.
     """
     element = value
     if isinstance(space, Dict) and isinstance(value, Mapping) and space.keys() == value.keys():

@@ -110,7 +110,7 @@ class TaskHistory:
             ValueError: If the info reports something else than a bool, 0 or 1 as success.
         """
         self._steps += 1
-        self._return += reward
+        self._return += float(reward)  # JSON cannot hold NumPy's numbers
         if not self._success:
             key = "success" if info.get("success") is not None else "is_success"
             success = info.get(key)

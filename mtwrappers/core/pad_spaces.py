@@ -39,7 +39,8 @@ class PadSpaces(AnyWrapper, RecordConstructorArgs):
     space is not a Box, ``action_mask`` is ``None`` and not in ``info``.
 
     Args:
-        env: An environment whose observation space is a 1-D Box.
+        env: An environment whose observation space is a 1-D Box. Its action space, if it is a Box,
+            is 1-D and of floating-point numbers, even if it is not padded.
         observation_size: ``O``, the padded length of observations; by default, nothing is padded.
         action_size: ``A``, the padded length of actions; by default, nothing is padded.
 
@@ -306,10 +307,10 @@ def _require_actions(box: Box, name: str, expected: Box) -> None:
         raise ValueError(
             f"{name} has action space {summary(box)}, expected at most {expected.shape[0]} entries"
         )
-    low, high = expected.low[:n], expected.high[:n]
+    dtype: Any = box.dtype.type  # actions are cast to it
+    low, high = expected.low[:n].astype(dtype), expected.high[:n].astype(dtype)
     if (box.low != low).any() or (box.high != high).any():
-        dtype: Any = box.dtype.type
-        bounds = Box(low.astype(dtype), high.astype(dtype), dtype=dtype)
+        bounds = Box(low, high, dtype=dtype)
         raise ValueError(
             f"{name} has an action space of other bounds: {_WRAP}RescaleAction(env, -1, 1); "
             f"{difference(box, bounds)}"

@@ -287,13 +287,14 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
         result = self._current_env.step(action)
         try:
             env_obs, reward, terminated, truncated, info = result
+            reward = float(reward)
         except (TypeError, ValueError) as exc:
             raise explain_step(result) from exc
         if self._history is not None:
-            self._history.step(float(reward), bool(terminated or truncated), info)
+            self._history.step(reward, bool(terminated or truncated), info)
         return (
             self.observe(env_obs),
-            float(reward),
+            reward,
             bool(terminated),
             bool(truncated),
             {**info, **self._task_info},

@@ -12,6 +12,7 @@ from gymnasium.spaces import Discrete
 from numpy.random import Generator
 
 from mtwrappers.common.checks import check_index, check_task_names
+from mtwrappers.common.errors import short
 from mtwrappers.common.spaces import as_element, summary
 from mtwrappers.common.types import AnySpace, State
 from mtwrappers.core.history import TaskHistory
@@ -130,6 +131,12 @@ class TaskList(Tasks[int]):
             named_id = self.names.index(task_state)
             if named_id in self.ids:
                 name = f"{name} ({self.ids.index(named_id)} for {task_state!r})"
+        if isinstance(task_state, dict):  # a task for `set_task` of environments
+            raise ValueError(
+                f"{name} must be an integer in [0, {len(self.ids) - 1}], an index of its tasks, "
+                f"got {short(task_state)}; as_vector([id] * n) takes tasks for the method set_task "
+                "of its environments"
+            )
         state = check_index(task_state, len(self.ids), name)
         if state not in self._places:
             states = self.states

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -98,7 +99,7 @@ class Uniform(Distribution):
     def __str__(self) -> str:
         return f"in [{self.low:g}, {self.high:g}]"
 
-    @property
+    @functools.cached_property
     def space(self) -> Box:
         """The smallest box around its values."""
         return Box(self.low, self.high, self.shape, np.float64)
@@ -119,7 +120,7 @@ class Power(Distribution):
     def __str__(self) -> str:
         return f"in [{self.base**-self.limit:.4g}, {self.base**self.limit:.4g}]"
 
-    @property
+    @functools.cached_property
     def space(self) -> Box:
         """The smallest box around its values."""
         return Box(self.base**-self.limit, self.base**self.limit, self.shape, np.float64)
@@ -138,7 +139,7 @@ class Choice(Distribution):
     def __str__(self) -> str:
         return f"one of {', '.join(f'{value:g}' for value in self.values)}"
 
-    @property
+    @functools.cached_property
     def space(self) -> Box:
         """The smallest box around its values."""
         return Box(min(self.values), max(self.values), (), np.float64)
@@ -169,7 +170,7 @@ class Circle(Distribution):
         arc = "" if self.span == 2 * math.pi else f", at an angle in [0, {self.span:.4g}]"
         return f"on the circle of radius {self.radius:g}{arc}"
 
-    @property
+    @functools.cached_property
     def space(self) -> Box:
         """The smallest box around its values."""
         return Box(-self.radius, self.radius, (2,), np.float64)
@@ -197,7 +198,7 @@ class Disc(Distribution):
     def __str__(self) -> str:
         return f"in the disc of radius {self.radius:g}"
 
-    @property
+    @functools.cached_property
     def space(self) -> Box:
         """The smallest box around its values."""
         return Box(-self.radius, self.radius, (2,), np.float64)
@@ -224,7 +225,7 @@ class Normal(Distribution):
     def __str__(self) -> str:
         return "finite"
 
-    @property
+    @functools.cached_property
     def space(self) -> Box:
         """The box of all numbers."""
         return Box(-np.inf, np.inf, self.shape, np.float64)
@@ -243,7 +244,7 @@ class Dirichlet(Distribution):
     def __str__(self) -> str:
         return "probabilities with the sum 1 along the last axis"
 
-    @property
+    @functools.cached_property
     def space(self) -> Box:
         """The smallest box around its values."""
         return Box(0.0, 1.0, self.shape, np.float64)

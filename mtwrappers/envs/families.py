@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import gymnasium
 from gymnasium.wrappers import TimeLimit
 
-from mtwrappers.common.checks import check_choice, check_episode_steps, check_keywords, positive
+from mtwrappers.common.checks import check_choice, check_keywords, check_limit, positive
 from mtwrappers.envs.family import Family, FamilyTasks, ListName, TaskFamilyEnv
 from mtwrappers.envs.mujoco_families import MUJOCO_FAMILIES
 from mtwrappers.envs.point_robot import POINT_FAMILIES
@@ -76,9 +76,9 @@ def make_env(
     if task_encoding == "none":
         env = FlattenMTEnv(env, "none")
     limit = chosen.episode_steps
-    if limit is not None or episode_steps is not None:
-        limit = check_episode_steps(episode_steps, limit or 0)
-    return env if limit is None else TimeLimit(env, limit)
+    if episode_steps is not None:
+        limit = check_limit(episode_steps, "episode_steps")
+    return env if limit == -1 else TimeLimit(env, limit)
 
 
 def make_vec_env(
@@ -135,7 +135,7 @@ def make_vec_env(
                 "pass max_episode_steps or episode_steps, which are the same; got "
                 f"{max_episode_steps=} and episode_steps={arguments['episode_steps']!r}"
             )
-        arguments["episode_steps"] = max_episode_steps
+        arguments["episode_steps"] = check_limit(max_episode_steps, "max_episode_steps")
     if meta_batch_size is not None:
         num_tasks = positive(meta_batch_size, "meta_batch_size")
     else:

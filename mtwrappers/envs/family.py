@@ -11,6 +11,7 @@ Everything else is here: draws, checks, infos and state.
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -43,13 +44,12 @@ class Source:
 
     Attributes:
         make: Makes the environment. It takes ``render_mode``, and the settings of the family.
-        episode_steps: The number of steps after which an episode is truncated; ``None`` if the
-            environment ends it.
+        episode_steps: The number of steps after which an episode is truncated.
         published: The name of its lists in ``published_tasks.json``, if tasks were published.
     """
 
     make: Callable[..., gymnasium.Env[Any, Any]]
-    episode_steps: int | None
+    episode_steps: int
     published: str | None = None
 
 
@@ -125,7 +125,10 @@ class FamilyTasks(Tasks[Task]):
     ) -> None:
         keep_arguments(self, locals())
         self._distributions = dict(distributions)
-        self.space = Dict({name: entry.space for name, entry in distributions.items()})
+        # Copies, because a space has a random stream, and families share their distributions.
+        self.space = Dict(
+            {name: copy.deepcopy(entry.space) for name, entry in distributions.items()}
+        )
         self.listed = None if listed is None else [self.check(task, "a task") for task in listed]
         self._sweep = WithoutReplacement()
 

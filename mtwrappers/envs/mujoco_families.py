@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.common.errors import short
 from mtwrappers.common.extras import import_extra
+from mtwrappers.common.types import Info
 from mtwrappers.envs.distributions import (
     Choice,
     Circle,
@@ -33,7 +34,6 @@ from mtwrappers.envs.distributions import (
 )
 from mtwrappers.envs.family import Family, Source, Task
 
-Info: TypeAlias = dict[str, Any]
 Terms: TypeAlias = dict[str, float]
 # The terms of the reward of a step, from the task, the infos and the environment.
 ComputeTerms: TypeAlias = Callable[[Task, Info, Any], Terms]

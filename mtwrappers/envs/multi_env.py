@@ -16,10 +16,10 @@ from mtwrappers.common.checks import (
     check_choice,
     check_each,
     check_keywords,
+    check_limit,
     check_list,
     check_mapping,
     check_string,
-    positive,
 )
 from mtwrappers.common.errors import with_place
 from mtwrappers.core.pad_spaces import Padding, Unify
@@ -211,7 +211,7 @@ def _wrapper_arguments(
     if render_mode is not None:
         common["render_mode"] = check_string(render_mode, "render_mode")
     kwargs_per_id = check_each(env_kwargs, len(ids), "env_kwargs", check_mapping)
-    limits = check_each(max_episode_steps, len(ids), "max_episode_steps", _check_limit)
+    limits = check_each(max_episode_steps, len(ids), "max_episode_steps", check_limit)
     makers = []
     for env_id, kwargs, limit in zip(ids, kwargs_per_id, limits, strict=True):
         arguments = {**(kwargs or {}), **common}
@@ -244,11 +244,6 @@ def _check_registered(env_id: str, i: int) -> None:
         raise
     except Error:
         pass  # an id without its version, which gymnasium.make completes
-
-
-def _check_limit(value: Any, name: str) -> int:
-    """Returns the number of steps of an episode, -1 for no limit, or raises `ValueError`."""
-    return -1 if value == -1 else positive(value, f"{name}, if it is not -1 (no limit),")
 
 
 def _make_slot(task_encoding: Encoding, arguments: dict[str, Any]) -> gymnasium.Env[Any, Any]:

@@ -19,7 +19,9 @@ from mtwrappers.common.checks import (
     check_keywords,
     check_options,
     not_negative,
+    number_or_nan,
     positive,
+    refuse_rendering,
 )
 from mtwrappers.envs.distributions import as_numbers
 from mtwrappers.state.identity import keep_arguments
@@ -68,14 +70,10 @@ class PointGoalEnv(gymnasium.Env[Any, Any]):
 
     def __init__(self, radius: float = 1.0, render_mode: str | None = None) -> None:
         keep_arguments(self, locals())
-        number = isinstance(radius, (int, float, np.integer, np.floating))
-        if not number or isinstance(radius, bool) or not 0 < radius <= 4:
+        self.radius = number_or_nan(radius)
+        if not 0 < self.radius <= 4:
             raise ValueError(f"radius must be in (0, 4], got {radius!r}")
-        if render_mode is not None:
-            raise ValueError(
-                f"PointGoalEnv renders nothing; render_mode must be None, got {render_mode!r}"
-            )
-        self.radius = float(radius)
+        refuse_rendering(render_mode, "PointGoalEnv")
         self.observation_space = Box(-BOUND, BOUND, (2,), np.float64)
         self.action_space = Box(-MAX_STEP, MAX_STEP, (2,), np.float64)
         self._task: dict[str, tuple[float, float]] = {"goal": (self.radius, 0.0)}

@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
+from mtwrappers.common.checks import refuse_rendering
 from mtwrappers.envs.distributions import Circle, Distribution, Uniform, as_numbers
 from mtwrappers.envs.family import Family, Source, Task
 from mtwrappers.state.identity import keep_arguments
@@ -112,12 +113,6 @@ class SparsePointRobotEnv(PointRobotEnv):
         sparse = dense + 1 if dense >= -GOAL_RADIUS else 0.0
         reward = sparse if self._rewards_sparsely else dense
         return reward, {"dense_reward": dense, "sparse_reward": sparse}
-
-
-def refuse_rendering(render_mode: str | None, name: str) -> None:
-    """Raises `ValueError` if there is a render mode."""
-    if render_mode is not None:
-        raise ValueError(f"{name} renders nothing; render_mode must be None, got {render_mode!r}")
 
 
 _HALF_CIRCLE = Circle(1.0, math.pi)

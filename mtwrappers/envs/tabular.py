@@ -10,10 +10,9 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 from numpy.typing import NDArray
 
-from mtwrappers.common.checks import positive
+from mtwrappers.common.checks import positive, refuse_rendering
 from mtwrappers.envs.distributions import Dirichlet, Distribution, Normal, Uniform
 from mtwrappers.envs.family import Family, Source, Task
-from mtwrappers.envs.point_robot import refuse_rendering
 from mtwrappers.state.identity import keep_arguments
 
 

@@ -9,7 +9,9 @@ from typing import Any
 
 from mtwrappers.common.checks import check_flag
 from mtwrappers.common.counts import format_count
+from mtwrappers.common.errors import short
 from mtwrappers.evaluation.origin import comparable_settings
+from mtwrappers.evaluation.plan import Design
 from mtwrappers.evaluation.protocol import Protocol, count_needed_episodes
 from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.result_text import describe_other_numbers, describe_silent_tasks
@@ -34,6 +36,7 @@ class ComparedRuns:
         left_out: Sentences about results that are in no run.
         duplicates: Sentences about runs that did the same.
         silence: Sentences about tasks of which no run of a method reports success.
+        unknown: Sentences about what results do not say, and so was not compared.
     """
 
     runs: Mapping[str, Sequence[Run]]
@@ -43,11 +46,12 @@ class ComparedRuns:
     left_out: tuple[str, ...]
     duplicates: tuple[str, ...]
     silence: tuple[str, ...]
+    unknown: tuple[str, ...]
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Warnings for a reader of the numbers."""
-        return self.left_out + self.duplicates + self.silence
+        return self.left_out + self.duplicates + self.silence + self.unknown
 
     @property
     def protocol(self) -> Protocol | None:
@@ -120,6 +124,7 @@ def select_runs(
         left_out=tuple(left_out),
         duplicates=tuple(_find_duplicates(all_runs)),
         silence=tuple(filter(None, silence)),
+        unknown=tuple(filter(None, [_describe_unknown(all_runs)])),
     )
 
 
@@ -144,7 +149,10 @@ def _find_duplicates(runs: Iterable[Run]) -> list[str]:
             # Recorded actions tell policies apart that never get any reward.
             if not both_recorded or run.evidence == earlier.evidence:
                 same = "actions" if both_recorded else "episodes"
-                sentences.append(f"{earlier.label} and {run.label} have the same {same}")
+                sentence = f"{earlier.label} and {run.label} have the same {same}"
+                if run.id.method == earlier.id.method:
+                    sentence += " and count as two runs: perhaps they are of one policy"
+                sentences.append(sentence)
                 break
         earlier_runs.append(run)
     return sentences
@@ -155,6 +163,24 @@ def _describe_silence(name: str, runs: Sequence[Run], tasks: Sequence[str]) -> s
     silent_tasks = [task for task in tasks if all(task in run.result.silent_tasks for run in runs)]
     sentence = describe_silent_tasks(silent_tasks, len(tasks))
     return sentence and f"{name}: {sentence}"
+
+
+def _describe_unknown(runs: Sequence[Run]) -> str:
+    """A sentence about what was not compared of environments, or ``""``."""
+    results = [labelled.result for run in runs for labelled in run.results]
+    unnamed = [result for result in results if result.environments is None and result.versions]
+    if not unnamed:
+        return ""
+    # A task state is an index, which means nothing without the environments.
+    knows_tasks = all(
+        result.design is not None and (result.design.kept_tasks or result.design.trial_tasks)
+        for result in unnamed
+    )
+    unknown = "settings, such as limits of steps," if knows_tasks else "tasks and settings"
+    return (
+        f"the {unknown} of environments were not compared, because results name only those of "
+        "gymnasium.make_vec"
+    )
 
 
 # The rules, each of which returns the reason why runs are not comparable, or "".
@@ -203,6 +229,8 @@ def _compare_measurements(runs: Sequence[Run]) -> str:
         return reason
     if reason := _find_missing_task(runs):
         return reason
+    if reason := _compare_tasks(results):
+        return reason
     settings = comparable_settings([labelled.result.origin for labelled in results])
     unknown = [
         labelled.label
@@ -224,6 +252,24 @@ def _find_missing_task(runs: Sequence[Run]) -> str:
                 f"{lacking[0]} does not have the task {task}, as {having[0]} does: evaluate it "
                 "too, or leave the task out of the others with evaluate(..., tasks=[...])"
             )
+    return ""
+
+
+def _compare_tasks(results: Sequence[LabelledResult]) -> str:
+    """The reason if environments of one name were on different tasks, as far as results say."""
+    tasks: dict[str, tuple[Any, str]] = {}
+    for labelled in results:
+        design = labelled.result.design or Design()
+        recorded: dict[str, Any] = {**(design.kept_tasks or {})}
+        if design.trial_tasks is not None:
+            recorded["the tasks of the trials"] = design.trial_tasks
+        for name, task in recorded.items():
+            first_task, first_label = tasks.setdefault(name, (task, labelled.label))
+            if task != first_task:
+                return (
+                    f"{name}: {short(first_task, 60)} in {first_label}, and {short(task, 60)} in "
+                    f"{labelled.label}"
+                )
     return ""
 
 

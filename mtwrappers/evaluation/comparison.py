@@ -355,6 +355,9 @@ def _describe_pairing(
             f"{nouns} compared one by one at {num_paired} of "
             f"{format_count(len(compared.tasks), 'task')}, as both met the same"
         )
+    designs = [run.result.design for run in (first, second)]
+    if all(design is not None and design.kept_tasks is not None for design in designs):
+        return "each task stays on one task state, the same for both"
     for run in (first, second):
         if run.goals is None:
             return f"{nouns} are not compared one by one: {run.label} does not name them"
@@ -459,8 +462,14 @@ def _format_row(comparison: Comparison, row: _Row, width: int) -> str:
     difference, interval = row.difference, ""
     if difference.low is not None and difference.high is not None:
         star = " *" * _excludes_zero(difference)
-        interval = f"  {difference.low:+.2f} to {difference.high:+.2f}{star}"
+        interval = f"  {_format_end(difference.low)} to {_format_end(difference.high)}{star}"
     elif _has_equal_runs(comparison, difference):
         interval = f"  {_EQUAL}"
     rates = f"{row.first.value:>5.2f}  {row.second.value:>5.2f}  {difference.value:>+6.2f}"
     return f"{row.label:<{width}}  {rates}{interval}"
+
+
+def _format_end(value: float) -> str:
+    """An end of an interval, which is shown as zero only if it is zero."""
+    rounded = f"{value:+.2f}"
+    return rounded if value == 0 or float(rounded) != 0 else f"{value:+.0e}"

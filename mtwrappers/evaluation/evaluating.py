@@ -22,7 +22,13 @@ from mtwrappers.evaluation.episodes import Episode
 from mtwrappers.evaluation.evidence import EvidenceWriter, read_journal
 from mtwrappers.evaluation.loop import Observer, check_rewards, make_observers, run, undisturbed
 from mtwrappers.evaluation.origin import versions
-from mtwrappers.evaluation.plan import Design, Plan, plan_episodes
+from mtwrappers.evaluation.plan import (
+    Design,
+    Plan,
+    is_plain_task,
+    plan_episodes,
+    read_kept_tasks,
+)
 from mtwrappers.evaluation.protocol import Protocol, check_envs
 from mtwrappers.evaluation.remake import check_replayable, name_environments
 from mtwrappers.evaluation.result import EvaluationResult
@@ -63,8 +69,9 @@ def evaluate(
     **Goals.** If resets take a task state (as in our Meta-World environments from
     `gymnasium.make_vec`), each episode gets one. The goals of a task are drawn without replacement
     until all were drawn. So 50 episodes of a Meta-World class cover each of its 50 goals once, for
-    any ``select``. Other environments keep their task; a warning names the tasks that are then in
-    no episode.
+    any ``select``. Other environments keep their task; the result records what ``get_task()``
+    returns, if it is a number or a dict of numbers. A warning names the tasks that are then in no
+    episode.
 
     **Seeds.** Every episode begins with a reset to its own seed. If a policy is deterministic or
     draws from its argument ``rng``, and each action depends only on its own observation, not on the
@@ -321,6 +328,8 @@ def _describe_evaluation(
     design = plan.design
     if design.tasks is not None:  # in the order of the plan
         design = dataclasses.replace(design, tasks=plan.tasks)
+    if not design.trials:
+        design = dataclasses.replace(design, kept_tasks=read_kept_tasks(envs, plan))
     return {
         "design": design,
         "protocol": protocol,
@@ -474,11 +483,7 @@ def _check_envs(envs: Any, design: Design, protocol: Protocol | None) -> MetaVec
         )
     num_groups = inner.meta_batch_size
     for row in design.trial_tasks or ():
-        if (
-            not isinstance(row, tuple)
-            or len(row) != num_groups
-            or not all(map(_is_plain_task, row))
-        ):
+        if not isinstance(row, tuple) or len(row) != num_groups or not all(map(is_plain_task, row)):
             raise ValueError(
                 f"trials must be a number, or lists of {num_groups} tasks, one list per trial; "
                 "tasks must be numbers, such as task states, or dicts of numbers; got "
@@ -521,20 +526,6 @@ def _warn_of_other_tasks(envs: MetaVectorEnv, plan: Plan) -> None:
             "with sample_tasks_on_reset=True to evaluate all, or pass tasks=[...] to choose",
             stacklevel=find_stacklevel(),
         )
-
-
-def _is_plain_task(task: Any) -> bool:
-    """Whether a file can have a task: a number, or a dict of numbers by their names."""
-    if isinstance(task, dict):
-        return all(type(name) is str and _is_plain(item) for name, item in task.items())
-    return type(task) in (int, float)
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether a value is a number, or nested tuples or dicts of numbers."""
-    if isinstance(value, tuple):
-        return all(map(_is_plain, value))
-    return type(value) is bool or _is_plain_task(value)
 
 
 def _suggest_envs(envs: Any) -> str:

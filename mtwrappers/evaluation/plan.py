@@ -12,20 +12,20 @@ from typing import Any
 import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
 
-from mtwrappers.common.callers import find_stacklevel
 from mtwrappers.common.checks import check_flag, check_list, check_name, check_string, positive
 from mtwrappers.common.counts import format_count
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.samplers.task_texts import has_everywhere, task_names
 from mtwrappers.tasks.draws import digest_tasks, kept_random_states, warn_of_unseeded_tasks
+from mtwrappers.vector.calls import read_only
 from mtwrappers.vector.contract import MetaVectorEnv
 
 # The numbers of few-shot evaluation, and the fields of a `Design` with trials alone.
 TRIAL_NUMBERS = ("trials", "adaptation_episodes", "adaptation_steps")
 TRIAL_FIELDS = (*TRIAL_NUMBERS, "adapts", "adaptation_terminate_on_success", "trial_tasks")
-# Keeps the seed of the first reset, before any episode, different from the episodes' seeds.
-_FIRST_RESET = 1_000_033
+# Keep the seeds of the resets before any episode different from the episodes' seeds.
+_FIRST_RESET, _SECOND_RESET = 1_000_033, 1_000_037
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,9 @@ class Design:
         trial_tasks: The ``M`` given tasks of each trial, numbers or dicts of numbers; ``None`` if
             they follow from the seed.
         phases: In a stream, the name and the steps of each phase; see `continual_evaluate`.
+        kept_tasks: The task that ``set_task`` has set, a number or a dict of numbers, by the name
+            of the task, of environments that keep it; ``None`` if resets take a task state, or if
+            the environments have no such tasks.
 
     Raises:
         TypeError: If ``tasks`` are not names, ``phases`` are not pairs of a name and a number, or
@@ -104,6 +107,9 @@ class Design:
         default=None, hash=False
     )
     phases: tuple[tuple[str, int], ...] | None = None
+    kept_tasks: Mapping[str, int | float | Mapping[str, Any]] | None = field(
+        default=None, hash=False, metadata={"optional": True}
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", check_seed(self.seed))
@@ -118,8 +124,10 @@ class Design:
             phases = check_list(self.phases, "phases", "pair (name, steps)")
             object.__setattr__(self, "phases", tuple(map(_check_phase, phases)))
         self._check_excluded()
+        if self.kept_tasks is not None:
+            object.__setattr__(self, "kept_tasks", convert_numbers(self.kept_tasks))
         if self.trial_tasks is not None:
-            object.__setattr__(self, "trial_tasks", tuple(map(_convert_numbers, self.trial_tasks)))
+            object.__setattr__(self, "trial_tasks", tuple(map(convert_numbers, self.trial_tasks)))
             if len(self.trial_tasks) != self.trials:
                 trials = format_count(self.trials, "trial")
                 raise ValueError(f"there are tasks for {len(self.trial_tasks)} of {trials}")
@@ -127,7 +135,7 @@ class Design:
     def _check_excluded(self) -> None:
         """Raises `ValueError` for a field that this kind of evaluation does not have."""
         kind = "few-shot" if self.trials else "this"
-        excluded = ("tasks", "phases") if self.trials else TRIAL_FIELDS
+        excluded = ("tasks", "phases", "kept_tasks") if self.trials else TRIAL_FIELDS
         for attribute in fields(self):
             value = getattr(self, attribute.name)
             if attribute.name in excluded and value != attribute.default:
@@ -206,18 +214,32 @@ def _check_phase(phase: Any) -> tuple[str, int]:
     return check_string(name, "the name of a phase"), positive(steps, f"the steps of {name!r}")
 
 
-def _convert_numbers(value: Any) -> Any:
-    """A row of tasks with Python's numbers for NumPy's, and tuples for arrays and lists.
+def convert_numbers(value: Any) -> Any:
+    """Tasks with Python's numbers for NumPy's, and tuples for arrays and lists.
 
     Then they are equal to the tasks that are read from a file.
     """
     if isinstance(value, np.number):
         return value.item()
     if isinstance(value, Mapping):
-        return {name: _convert_numbers(item) for name, item in value.items()}
+        return {name: convert_numbers(item) for name, item in value.items()}
     if isinstance(value, (tuple, list, np.ndarray)):
-        return tuple(map(_convert_numbers, value))
+        return tuple(map(convert_numbers, value))
     return value
+
+
+def is_plain_task(task: Any) -> bool:
+    """Whether a file can have a task: a number, or a dict of numbers by their names."""
+    if isinstance(task, dict):
+        return all(type(name) is str and _is_plain(item) for name, item in task.items())
+    return type(task) in (int, float)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is a number, or nested tuples or dicts of numbers."""
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return type(value) is bool or is_plain_task(value)
 
 
 @dataclass(frozen=True)
@@ -410,6 +432,39 @@ def plan_episodes(envs: Any, design: Design) -> Plan:
     return plan.select({e.place for e in plan.episodes if e.task in design.tasks})
 
 
+def read_kept_tasks(envs: Any, plan: Plan) -> dict[str, Any] | None:
+    """The tasks that environments keep, for `Design.kept_tasks`; they are reset.
+
+    Args:
+        envs: The environments.
+        plan: A plan for them, without trials.
+    """
+    inner: MetaVectorEnv = envs.unwrapped
+    if has_everywhere(inner, "task_states") or not has_everywhere(inner, "set_task"):
+        return None
+    tasks = convert_numbers(inner.call(_read_task))
+    envs.reset(seed=stream_seed(plan.design.seed, _SECOND_RESET))
+    if convert_numbers(inner.call(_read_task)) != tasks:  # resets draw them
+        return None
+    kept_tasks: dict[str, Any] = {}
+    for queue, task in zip(plan.stages[0].queues, tasks, strict=True):
+        for name in {episode.task for episode in queue}:
+            if not is_plain_task(task) or kept_tasks.setdefault(name, task) != task:
+                return None
+    return kept_tasks
+
+
+@read_only
+def _read_task(env: Any) -> Any:
+    """The task of an environment, ``None`` if it does not tell it."""
+    if not env.has_wrapper_attr("get_task"):
+        return None
+    try:
+        return env.get_wrapper_attr("get_task")()
+    except TypeError:  # it takes arguments, so it is another method
+        return None
+
+
 def _plan_trials(envs: Any, design: Design) -> Iterator[Stage]:
     """The stages of each trial, on given tasks or on those that are drawn.
 
@@ -464,6 +519,5 @@ def _sample_tasks(envs: Any, n: int, seed: int) -> list[Any]:
     with kept_random_states():
         repeated_tasks = draw()
     if digest_tasks(tasks) != digest_tasks(repeated_tasks):
-        stacklevel = find_stacklevel() + 1  # one more for the function that warns
-        warn_of_unseeded_tasks(envs, seed, "or pass trials with tasks", stacklevel)
+        warn_of_unseeded_tasks(envs, seed, "or pass trials with tasks")
     return tasks

@@ -53,6 +53,8 @@ def _list_design_fields(replay: _ReplayedResult) -> Iterator[str]:
         yield from ("trials", "trial_tasks")
     else:  # in a trial, nothing marks the end of adaptation
         yield "episodes_per_task"
+    if replay.design.kept_tasks is not None:
+        yield "kept_tasks"
     if replay.has_success_before_limit(in_adaptation=True):
         yield "adaptation_terminate_on_success"
 

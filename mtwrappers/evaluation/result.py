@@ -153,7 +153,13 @@ class EvaluationResult:
     def __hash__(self) -> int:
         return hash((self.episodes, self.design))
 
-    @explains_arguments()
+    @explains_arguments(
+        hints={
+            "name": "did you mean 'policy'?",
+            "seed": "did you mean 'training_seed'?",
+            "steps": "did you mean 'training_steps'?",
+        }
+    )
     def described(
         self,
         *,

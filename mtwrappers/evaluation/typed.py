@@ -1,7 +1,8 @@
 """Dataclasses as JSON values, and back by their type hints.
 
 What is read may come from anyone: every value must have exactly the type of its field. A field with
-the metadata ``{"saved": False}`` is left out.
+the metadata ``{"saved": False}`` is left out, and one with ``{"optional": True}`` is left out if it
+has its default.
 """
 
 from __future__ import annotations
@@ -21,7 +22,12 @@ _hints = functools.cache(get_type_hints)
 def to_plain(value: Any) -> Any:
     """A value with dicts for its dataclasses and mappings, and lists for its tuples."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {name: to_plain(getattr(value, name)) for name in _saved_fields(type(value))}
+        optional = _optional_fields(type(value))
+        return {
+            name: to_plain(getattr(value, name))
+            for name in _saved_fields(type(value))
+            if name not in optional or getattr(value, name) != optional[name]
+        }
     if isinstance(value, Mapping):
         return {key: to_plain(item) for key, item in value.items()}
     return [to_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
@@ -74,8 +80,9 @@ def from_plain(hint: Any, data: Any, where: str) -> Any:
 
 
 def _from_fields(cls: Any, data: dict[str, Any], where: str) -> Any:
-    """A dataclass whose fields are all in ``data``."""
-    names = _saved_fields(cls)
+    """A dataclass whose fields are all in ``data``, except for optional ones."""
+    absent = _optional_fields(cls).keys() - data.keys()
+    names = [name for name in _saved_fields(cls) if name not in absent]
     for name in [*names, *data]:
         if (name in data) != (name in names):
             raise ValueError(f"{where} {'has no' if name in names else 'cannot have'} {name!r}")
@@ -92,3 +99,10 @@ def _saved_fields(dataclass: Any) -> tuple[str, ...]:
     """The names of the fields of a dataclass that are written."""
     fields = dataclasses.fields(dataclass)
     return tuple(field.name for field in fields if field.metadata.get("saved", True))
+
+
+@functools.cache
+def _optional_fields(dataclass: Any) -> dict[str, Any]:
+    """The defaults of the fields of a dataclass that are only written with another value."""
+    fields = dataclasses.fields(dataclass)
+    return {field.name: field.default for field in fields if field.metadata.get("optional")}

@@ -36,7 +36,14 @@ from mtwrappers.evaluation.evidence import (
 )
 from mtwrappers.evaluation.loop import check_rewards, undisturbed
 from mtwrappers.evaluation.origin import versions
-from mtwrappers.evaluation.plan import TRIAL_FIELDS, Design, Plan, PlannedEpisode, plan_episodes
+from mtwrappers.evaluation.plan import (
+    TRIAL_FIELDS,
+    Design,
+    Plan,
+    PlannedEpisode,
+    plan_episodes,
+    read_kept_tasks,
+)
 from mtwrappers.evaluation.protocol import check_envs
 from mtwrappers.evaluation.published import protocols
 from mtwrappers.evaluation.remake import (
@@ -52,6 +59,7 @@ from mtwrappers.evaluation.replay_fields import find_replayed_fields
 from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.typed import to_plain
 from mtwrappers.samplers.bar import ProgressBar
+from mtwrappers.samplers.task_texts import task_names
 from mtwrappers.vector.contract import MetaVectorEnv
 
 _SAID = "said by the file"
@@ -396,10 +404,16 @@ def _replay_claim(
     _check_size(claim, design, inner)
     with ExitStack() as stack:
         stack.enter_context(undisturbed(inner))
+        if design.kept_tasks is not None and not replay_envs.are_given:
+            _set_kept_tasks(inner, design.kept_tasks)
         plan = plan_episodes(inner, design)
         if replay_envs.are_given:
             _check_given_tasks(claim, plan)
         _check_plan(claim, plan)
+        if design.kept_tasks is not None:
+            _check_kept_tasks(
+                design.kept_tasks, read_kept_tasks(inner, plan), replay_envs.are_given
+            )
         plan = plan.select(_draw_sample(claim, sample))
         advance = stack.enter_context(bar.track("episodes", len(plan.episodes)))
         episodes = replay(inner, plan, actions, lambda episode: advance(1))
@@ -473,6 +487,34 @@ def _check_given_tasks(claim: EvaluationResult, plan: Plan) -> None:
             f"{short(list(claim.tasks))}, got {short(list(plan.tasks))}; pass environments of "
             "these tasks alone, in this order, with the names that they had, as by "
             "TaskNameWrapper(env, task_name=...) or task_names=[...]"
+        )
+
+
+def _set_kept_tasks(inner: MetaVectorEnv, kept_tasks: Mapping[str, Any]) -> None:
+    """Sets the tasks of a result in environments, by the names of their tasks."""
+    _, infos = inner.reset(seed=0)
+    names = task_names(inner, infos)
+    for name, task in kept_tasks.items():
+        rows = [i for i, env_name in enumerate(names) if env_name == name]
+        if rows:
+            inner.call_some(rows, "set_task", task)
+
+
+def _check_kept_tasks(
+    expected: Mapping[str, Any], actual: Mapping[str, Any] | None, are_given: bool
+) -> None:
+    """Raises `VerificationError` unless environments are on the tasks of a result.
+
+    Args:
+        expected: The tasks in the result, by their names.
+        actual: The tasks of the environments.
+        are_given: Whether the user gave the environments.
+    """
+    if actual != expected:
+        way_out = "set_tasks sets them" if are_given else UNEDITED
+        raise VerificationError(
+            f"its tasks are not those of the environments: expected {short(dict(expected))}, got "
+            f"{short(actual)}; {way_out}"
         )
 
 

@@ -168,18 +168,18 @@ def draw_vectors(cls: SawyerClass, n: int, rng: Uniform) -> list[NDArray[np.floa
 
 
 def check_vector(
-    cls: SawyerClass, vector: NDArray[np.float64], name: str, *, drawn: bool = True
+    cls: SawyerClass, vector: NDArray[np.float64], name: str, *, bounded: bool = True
 ) -> None:
     """Raises `ValueError` unless Meta-World might draw this random vector for ``cls``.
 
-    ``name`` is the vector's, for messages. Without ``drawn``, the vector may be out of bounds, but
-    Meta-World's reset must not redraw it forever. Classes other than Meta-World's own are not
-    checked.
+    ``name`` is the vector's, for messages. Without ``bounded``, the vector may be out of the bounds
+    of its draws, but Meta-World's reset must not redraw it forever. Classes other than Meta-World's
+    own are not checked.
     """
     if not is_upstream(cls):
         return
     env = _blueprint_class(cls)()
-    env.rng = _FixedVector(vector, name, drawn)
+    env.rng = _FixedVector(vector, name, bounded)
     env.reset_model()
 
 

@@ -16,6 +16,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
+from mtwrappers.common.callers import find_stacklevel
 from mtwrappers.common.checks import check_choice, check_success, not_negative, positive
 from mtwrappers.common.extras import import_extra
 from mtwrappers.common.types import AnyArray, Info, Options
@@ -117,7 +118,7 @@ def warn_of_v1(reward_function_version: str, classes: Iterable[str]) -> None:
         warnings.warn(
             f"with reward_function_version='v1', {', '.join(listed)} can never report success: "
             "their infos always have success=0.0; see the page 'Traps of Meta-World'",
-            stacklevel=4,
+            stacklevel=find_stacklevel(),
         )
 
 

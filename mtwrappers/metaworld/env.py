@@ -132,7 +132,7 @@ class MetaWorldMTEnv(TaskSetMTEnv["int | ClassAndVector"], ClassPoolEnv[Observat
         )
         keep_arguments(self, self.pool.arguments)
         all_tasks, classes = self.pool.tasks, list(self.pool.layout.classes)
-        if task_states is None:
+        if task_states is None:  # make_vec, which passes them, has warned once for all
             warn_of_v1(self.pool.settings.reward_function_version, classes)
         chosen = range(len(all_tasks)) if task_states is None else task_states
         chosen = check_list(chosen, "task_states", "task")
@@ -183,7 +183,7 @@ class MetaWorldMTEnv(TaskSetMTEnv["int | ClassAndVector"], ClassPoolEnv[Observat
 
     @property
     def description_space(self) -> Text:
-        """The space of `task_description`, with every sentence of the table; raises as `task`."""
+        """The space of `task_description`, with all sentences; raises as `task` does."""
         return text_space(self._require_sentences())
 
     def _require_sentences(self) -> Mapping[str, str]:
@@ -225,7 +225,7 @@ class MetaWorldMTEnv(TaskSetMTEnv["int | ClassAndVector"], ClassPoolEnv[Observat
         return {**super().get_state(), **self.pool.get_state()}
 
     def set_state(self, state: State) -> None:
-        """Restores the state that `get_state` returned, or raises `ValueError`."""
+        """Restores the state that `get_state` returned, or raises `TypeError` or `ValueError`."""
         self.pool.check_state(state)
         super().set_state(state)  # which changes nothing if it raises
         self.pool.set_state(state)

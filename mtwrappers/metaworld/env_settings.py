@@ -146,7 +146,7 @@ class EnvSettings:
         if self.goals == "continuous" and self.num_goals != NUM_GOALS:
             yield f"num_goals is for goals='list', got {self.num_goals} with 'continuous'"
         if (self.env_name is not None) != (self.benchmark in ONE_CLASS):
-            needs = "takes no" if self.env_name else "needs an"
+            needs = "needs an" if self.env_name is None else "takes no"
             yield f"{self.benchmark} {needs} env_name, got {self.env_name!r}"
         if self.env_name is not None and not isinstance(self.env_name, str):
             yield f"env_name must be the name of a class, got {self.env_name!r}"
@@ -269,6 +269,11 @@ def _freeze_descriptions(descriptions: Any) -> Any:
             raise ValueError(
                 "descriptions must be pairs of a class and its sentence, got "
                 f"{reprlib.repr(descriptions)}"
+            )
+        if len({name for name, _ in rows}) < len(rows):
+            raise ValueError(
+                "descriptions must have each class once, got "
+                f"{reprlib.repr([name for name, _ in rows])}"
             )
         descriptions = dict(rows)
     checked = check_descriptions(descriptions)

@@ -97,7 +97,7 @@ def make_env(benchmark: str, **kwargs: Unpack[EnvKeywords]) -> AnyEnv:
     hints = {**dict.fromkeys(only_vector, VECTOR_HINT), **_OTHER_NAMES}
     check_keywords(kwargs, _ENV_ARGUMENTS, f"make of {benchmark}", hints)
     wrappers, options = split_wrapper_settings(benchmark, {**kwargs})
-    options.pop("execution", None)
+    options.pop("execution", None)  # Meta-World's vector_strategy, which gymnasium.make ignores
     env = make_mt_env(benchmark, **options)
     if options.get("seed") is not None:
         env.action_space.seed(check_seed(options["seed"]))

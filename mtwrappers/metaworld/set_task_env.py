@@ -226,7 +226,8 @@ class MetaWorldSetTaskEnv(ClassPoolEnv[Any]):
         """
         task, draws = self._read_options(options)
         if seed is not None:
-            self._seed_env(seeding.check_seed(seed))
+            seed = seeding.check_seed(seed)
+            self._seed_env(seed)
             self.seed_tasks(seed)
         if draws:
             task = self._task_dicts.draw(self._task_stream)

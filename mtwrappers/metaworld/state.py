@@ -88,7 +88,7 @@ def _set_sawyer_state(env: SawyerXYZEnv, state: State) -> None:
             raise ValueError(f"expected a random vector, got {reprlib.repr(vector)}")
         # Meta-World would redraw a vector forever that puts an object too close to its goal.
         for cls in filter(is_upstream, type(env).__mro__[:-1]):
-            check_vector(cls, vector, f"the random vector of {cls.__name__}", drawn=False)
+            check_vector(cls, vector, f"the random vector of {cls.__name__}", bounded=False)
     set_random_stream(env, {"np_random": values["np_random"]})
     env._set_task_called = flags["_set_task_called"]
     env._freeze_rand_vec = flags["_freeze_rand_vec"]

@@ -65,7 +65,7 @@ def check_task_vector(task: Task) -> None:
 
     data = decode(task)
     vector = np.array(data["rand_vec"], dtype=np.float64)
-    check_vector(data["env_cls"], vector, f"the random vector of {task.env_name}", drawn=False)
+    check_vector(data["env_cls"], vector, f"the random vector of {task.env_name}", bounded=False)
 
 
 def digest(tasks: Iterable[Task]) -> str:

@@ -51,7 +51,7 @@ def rename_arguments(kwargs: Mapping[str, Any]) -> dict[str, Any]:
             most = kwargs.get("num_goals", value)
             if positive(value, upstream_name) > positive(most, "num_goals"):
                 raise ValueError(f"{upstream_name} must be at most num_goals={most}, got {value}")
-        # It overrides the default classes of an id, and the length of the list.
+        # The default classes of an id are in kwargs too, and are replaced.
         elif name in kwargs and not name.endswith("_classes"):
             raise TypeError(f"{upstream_name} is Meta-World's name for {name}, got both")
         renamed[name] = value

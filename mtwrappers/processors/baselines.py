@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import abc
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.common.checks import check_fraction
+from mtwrappers.common.checks import check_fraction, zero_or_above
 from mtwrappers.common.types import AnyArray, State
 from mtwrappers.processors.returns import Floats, steps_before
 from mtwrappers.processors.steps import (
@@ -21,6 +20,7 @@ from mtwrappers.processors.steps import (
     join_steps,
 )
 from mtwrappers.samplers.path import Path
+from mtwrappers.state.registry import require_names
 
 
 class Baseline(abc.ABC):
@@ -64,8 +64,12 @@ class Baseline(abc.ABC):
         return {"params": self.get_param_values()}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the state that `get_state` returned."""
-        self.set_params(state["params"])
+        """Restores the state that `get_state` returned.
+
+        Raises:
+            ValueError: If ``state`` is not a dict of ``params``.
+        """
+        self.set_params(require_names(state, ("params",), self)["params"])
 
     def log_diagnostics(self, paths: Sequence[Path], prefix: str = "") -> None:  # noqa: B027
         """Logs nothing; ProMP's trainers call it with the paths of all tasks."""
@@ -101,10 +105,7 @@ class LinearBaseline(Baseline):
     """
 
     def __init__(self, reg_coeff: float = 1e-5) -> None:
-        is_number = isinstance(reg_coeff, (int, float, np.number)) and reg_coeff is not True
-        if not is_number or not 0 <= reg_coeff < math.inf:
-            raise ValueError(f"reg_coeff must be finite, and zero or greater, got {reg_coeff!r}")
-        self._reg_coeff = reg_coeff
+        self._reg_coeff = zero_or_above(reg_coeff, "reg_coeff")
         self._coeffs: Floats | None = None
 
     @abc.abstractmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -43,7 +44,8 @@ class DiceSampleProcessor(SampleProcessor):
     Raises:
         ValueError: If ``discount`` or ``gae_lambda`` is outside [0, 1], ``max_path_length`` is not
             positive, or there is no ``return_baseline`` that ``bootstrap_truncated`` can fit.
-        TypeError: If a baseline has no ``fit`` and ``predict``, or ``log_sink`` is of neither kind.
+        TypeError: If a baseline has no ``fit`` and ``predict``, or another argument has the wrong
+            type.
 
     >>> import numpy as np
     >>> import mtwrappers as mt
@@ -67,7 +69,7 @@ class DiceSampleProcessor(SampleProcessor):
         return_baseline: Baseline | None = None,
         *,
         bootstrap_truncated: bool = False,
-        log_sink: LogSink | None = None,
+        log_sink: LogSink | logging.Logger | None = None,
     ) -> None:
         super().__init__(
             baseline, discount, gae_lambda, normalize_adv, positive_adv, log_sink=log_sink
@@ -89,7 +91,7 @@ class DiceSampleProcessor(SampleProcessor):
         Args:
             paths: A list of paths of at most ``max_path_length`` steps.
             log: Whether to log returns: all figures, or only their mean with ``"reward"``.
-            log_prefix: Put before every key.
+            log_prefix: A prefix of every logged key.
 
         Raises:
             ValueError: If the paths are malformed or too long, or an observation, a reward or a
@@ -168,7 +170,8 @@ class DiceMetaSampleProcessor(DiceSampleProcessor):
     Raises:
         ValueError: If ``discount`` or ``gae_lambda`` is outside [0, 1], ``max_path_length`` is not
             positive, or there is no ``return_baseline`` that ``bootstrap_truncated`` can fit.
-        TypeError: If a baseline has no ``fit`` and ``predict``, or ``log_sink`` is of neither kind.
+        TypeError: If a baseline has no ``fit`` and ``predict``, or another argument has the wrong
+            type.
 
     >>> import numpy as np
     >>> import mtwrappers as mt
@@ -176,6 +179,7 @@ class DiceMetaSampleProcessor(DiceSampleProcessor):
     ...     return np.full((len(observations), 2), 0.1)
     >>> # 2 paths of each of 3 tasks
     >>> sampler = mt.MetaSampler(mt.PointGoalEnv(), policy, 2, 3, 20, seed=0)
+    >>> tasks = sampler.update_tasks()
     >>> processor = mt.DiceMetaSampleProcessor(mt.LinearTimeBaseline(), max_path_length=20)
     >>> batches = processor.process_samples(sampler.obtain_samples())
     >>> len(batches), batches[0]["adjusted_rewards"].shape
@@ -192,7 +196,7 @@ class DiceMetaSampleProcessor(DiceSampleProcessor):
             paths_meta_batch: The paths of each task, of at most ``max_path_length`` steps: a dict
                 by the task's index, as `MetaSampler` returns it, or a list over the tasks.
             log: Whether to log returns: all figures, or only their mean with ``"reward"``.
-            log_prefix: Put before every key.
+            log_prefix: A prefix of every logged key.
 
         Raises:
             ValueError: If there are no tasks, paths are malformed or too long, or an observation, a

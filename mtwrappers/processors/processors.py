@@ -5,12 +5,19 @@ The names, the arguments and the keys are ProMP's (Rothfuss et al. 2019, arXiv:1
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from mtwrappers.common.checks import LogSink, check_flag, check_fraction, check_log_sink
+from mtwrappers.common.checks import (
+    LogSink,
+    check_choice,
+    check_flag,
+    check_fraction,
+    check_log_sink,
+)
 from mtwrappers.processors.baselines import Baseline, check_baseline, fit_predict
 from mtwrappers.processors.batches import MetaSamplesData, SamplesData
 from mtwrappers.processors.returns import Floats, gae
@@ -66,7 +73,7 @@ class SampleProcessor:
         positive_adv: bool = False,
         *,
         bootstrap_truncated: bool = False,
-        log_sink: LogSink | None = None,
+        log_sink: LogSink | logging.Logger | None = None,
     ) -> None:
         self.baseline = check_baseline(baseline, bootstrap_truncated)
         self.discount = check_fraction(discount, "discount")
@@ -95,8 +102,7 @@ class SampleProcessor:
 
     def _batches(self, tasks: list[Steps], log: Log, prefix: str) -> list[Any]:
         """Makes a batch for each task, and logs the returns of the paths of all tasks."""
-        if not isinstance(log, (bool, str)) or log not in (True, False, "all", "reward"):
-            raise ValueError(f"log must be True, False, 'all' or 'reward', got {log!r}")
+        log = check_choice(log, (True, False, "all", "reward"), "log")
         batches = [self._batch(steps) for steps in tasks]
         if log:
             sums, first = [], []
@@ -160,8 +166,8 @@ class MetaSampleProcessor(SampleProcessor):
     Raises:
         ValueError: If ``discount`` or ``gae_lambda`` is outside [0, 1], or ``bootstrap_truncated``
             is set and the baseline has no ``fit_bootstrapped``.
-        TypeError: If the baseline has no ``fit`` and ``predict``, or ``log_sink`` is of neither
-            kind.
+        TypeError: If the baseline has no ``fit`` and ``predict``, or another argument has the wrong
+            type.
 
     >>> import numpy as np
     >>> import mtwrappers as mt
@@ -169,6 +175,7 @@ class MetaSampleProcessor(SampleProcessor):
     ...     return np.full((len(observations), 2), 0.1)
     >>> # 2 paths of each of 3 tasks
     >>> sampler = mt.MetaSampler(mt.PointGoalEnv(), policy, 2, 3, 20, seed=0)
+    >>> tasks = sampler.update_tasks()
     >>> processor = mt.MetaSampleProcessor(mt.LinearFeatureBaseline())
     >>> batches = processor.process_samples(sampler.obtain_samples())
     >>> len(batches), batches[0]["advantages"].shape

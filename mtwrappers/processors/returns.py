@@ -41,13 +41,7 @@ def discounted_sums(values: Any, discount: float, lengths: Any) -> Floats:
     """
     values, lengths = np.asarray(values, dtype=np.float64), np.asarray(lengths)
     discount = check_fraction(discount, "discount")
-    if np.any(lengths < 1):
-        raise ValueError(f"each length must be 1 or more, got {lengths.tolist()}")
-    if values.shape != (lengths.sum(),):
-        raise ValueError(
-            f"lengths must add up to {values.size} steps, got {lengths.tolist()} for values of "
-            f"shape {values.shape}"
-        )
+    _check_lengths(lengths, values)
     sums: Floats = np.empty_like(values)
     # Only paths of similar length (8 to 15 steps, 16 to 31, ...) share an array, so that a long
     # path does not pad thousands of short ones, and memory is at most twice that of the steps.
@@ -83,15 +77,33 @@ def gae(
     Returns:
         Advantages of all paths, ``(S,)`` float64.
 
+    Raises:
+        ValueError: If the discount or ``gae_lambda`` is outside [0, 1], a length is below 1, or the
+            lengths do not add up to ``S``.
+
     >>> from mtwrappers.processors.returns import gae
     >>> gae([1.0, 1.0], [0.5, 0.5], [0.0], 0.5, 1.0, [2])
     array([1. , 0.5])
     """
-    values = np.asarray(values, dtype=np.float64)
+    values, lengths = np.asarray(values, dtype=np.float64), np.asarray(lengths)
+    discount = check_fraction(discount, "discount")
+    gae_lambda = check_fraction(gae_lambda, "gae_lambda")
+    _check_lengths(lengths, values)
     following = np.append(values[1:], 0.0)
     following[np.cumsum(lengths) - 1] = last_values
     deltas = discount * following + rewards - values
     return discounted_sums(deltas, discount * gae_lambda, lengths)
+
+
+def _check_lengths(lengths: NDArray[Any], values: Floats) -> None:
+    """Raises `ValueError` unless ``lengths``, ``(P,)``, are those of paths with these values."""
+    if np.any(lengths < 1):
+        raise ValueError(f"each length must be 1 or more, got {lengths.tolist()}")
+    if values.shape != (lengths.sum(),):
+        raise ValueError(
+            f"lengths must add up to {values.size} steps, got {lengths.tolist()} for values of "
+            f"shape {values.shape}"
+        )
 
 
 def steps_before(lengths: Any) -> NDArray[np.intp]:

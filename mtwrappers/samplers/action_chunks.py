@@ -184,6 +184,8 @@ class ActionChunks:
 def _replace_rows(old: Any, new: Any, rows: Flags, name: str) -> Any:
     """Arrays ``(n, ...)``, possibly in dicts, with new values in the rows of a mask ``(n,)``."""
     if isinstance(new, dict):
+        if isinstance(old, np.ndarray):
+            raise ValueError(f"{name} must be an array in every call, got a dict")
         if old is not None and old.keys() != new.keys():
             raise ValueError(
                 f"{name} must have the same keys in every call, {sorted(old)}, got {sorted(new)}"
@@ -192,6 +194,8 @@ def _replace_rows(old: Any, new: Any, rows: Flags, name: str) -> Any:
             key: _replace_rows(None if old is None else old[key], value, rows, f"{name} {key}")
             for key, value in new.items()
         }
+    if isinstance(old, dict):
+        raise ValueError(f"{name} must be a dict in every call, got an array")
     if old is None:
         old = np.zeros((len(rows), *new.shape[1:]), new.dtype)
     if old.shape[1:] != new.shape[1:]:

@@ -24,6 +24,7 @@ from mtwrappers.common.checks import (
     check_flag,
     check_keywords,
     check_log_sink,
+    not_negative,
     positive,
 )
 from mtwrappers.common.types import AnyEnv, State
@@ -179,11 +180,17 @@ class MetaSampler:
             else:
                 make_env = env if callable(env) else env[0]
                 self.env = make_env()
+                undo.callback(self.env.close)
             self._draw_tasks = TaskDraws(
                 self.env, make_env, self._seed, "or give update_tasks the tasks"
             )
             undo.pop_all()
         self._makers_are_tasks = isinstance(env, Sequence)
+        self._would_repeat_task = (
+            self.meta_batch_size > 1
+            and not self._makers_are_tasks
+            and self.env.has_wrapper_attr("set_task")
+        )
         # A digest of the task that was set in each environment; None before `update_tasks`.
         self._task_digests: Sequence[int | None] | None = None
         self.total_timesteps_sampled = 0
@@ -222,13 +229,19 @@ class MetaSampler:
                 it is to go to workers and cannot be pickled.
             ValueError: If the policy returns arrays of another shape, or a reset left the task that
                 was set.
-            RuntimeError: If no tasks were set, and each environment would draw its own.
+            RuntimeError: If no tasks were set, and each environment would draw its own, or all
+                tasks would be the same.
         """
         log = check_flag(log, "log")
         if self._needs_tasks and self._task_digests is None:
             raise RuntimeError(
                 "call update_tasks before obtain_samples: otherwise each of these environments "
                 "would draw a task of its own"
+            )
+        if self._would_repeat_task and self._task_digests is None:
+            raise RuntimeError(
+                f"call update_tasks before obtain_samples: otherwise its {self.meta_batch_size} "
+                "tasks are all the task that a new environment has"
             )
         collections = self._collect()
         k = self.envs_per_task
@@ -319,17 +332,23 @@ class MetaSampler:
                 executor.
 
         Raises:
-            ValueError: If ``state`` is malformed, or belongs to other environments.
+            TypeError, ValueError: If ``state`` is malformed, or belongs to other environments.
         """
         require_names(state, _STATE_NAMES, self)
+        seed = None if state["seed"] is None else seeding.check_seed(state["seed"])
+        policy_seed = seeding.check_seed(state["policy_seed"])
+        iteration, total_timesteps_sampled = (
+            not_negative(state[name], f"{name} of the state")
+            for name in ("iteration", "total_timesteps_sampled")
+        )
+        tasks_set = check_flag(state["tasks_set"], "tasks_set of the state")
         self.envs.set_state(state["envs"])
         set_state(self.env, state["env"])
         self._task_digests = None
-        if state["tasks_set"]:
+        if tasks_set:
             self._take_tasks()
-        self._seed = state["seed"]
-        self._policy_seed, self._iteration = state["policy_seed"], state["iteration"]
-        self.total_timesteps_sampled = state["total_timesteps_sampled"]
+        self._seed, self._policy_seed, self._iteration = seed, policy_seed, iteration
+        self.total_timesteps_sampled = total_timesteps_sampled
 
     def _stop_drawing_tasks(self) -> bool:
         """Makes resets keep the tasks; returns whether some environments drew tasks."""

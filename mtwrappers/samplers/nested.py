@@ -64,6 +64,13 @@ def join(
             for key in first
         }
     if isinstance(first, tuple):
+        for i, tree in enumerate(trees):
+            if not isinstance(tree, tuple) or len(tree) != len(first):
+                actual = f"{len(tree)}" if isinstance(tree, tuple) else repr(tree)
+                raise ValueError(
+                    f"{name} of {owner(i)} must be a tuple of {len(first)} as in {owner(0)}, got "
+                    f"{actual}"
+                )
         columns = enumerate(zip(*trees, strict=True))
         return tuple(join(column, f"{name}[{i}]", owner, lengths, axis) for i, column in columns)
     merge = functools.partial(np.stack, axis=axis) if lengths is None else np.concatenate

@@ -16,6 +16,7 @@ from gymnasium.spaces import Discrete, MultiDiscrete
 from numpy.random import PCG64, Generator, SeedSequence
 from numpy.typing import NDArray
 
+from mtwrappers.common.callers import find_stacklevel
 from mtwrappers.common.errors import short, with_place
 from mtwrappers.common.types import AnyArray, AnySpace
 from mtwrappers.samplers.nested import join, map_arrays
@@ -97,7 +98,7 @@ class PolicyMethods:
                 "reset() of the policy takes no mask and is called only if all environments begin "
                 f"an episode together, but {int(mask.sum())} of {len(mask)} do: give the policy "
                 "reset(mask), if it remembers anything, or pass one environment",
-                stacklevel=2,
+                stacklevel=find_stacklevel(),
             )
 
     def choose_actions(

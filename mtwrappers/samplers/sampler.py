@@ -11,7 +11,14 @@ from typing import Any
 import numpy as np
 
 from mtwrappers.common import seeding
-from mtwrappers.common.checks import LogSink, check_env, check_flag, check_log_sink, positive
+from mtwrappers.common.checks import (
+    LogSink,
+    check_env,
+    check_flag,
+    check_log_sink,
+    not_negative,
+    positive,
+)
 from mtwrappers.common.types import AnyEnv, AnyWrapper, State
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller
@@ -92,6 +99,10 @@ class Sampler:
         Args:
             log: Whether to log the number of steps and the seconds they took.
             log_prefix: A prefix of every logged key.
+
+        Raises:
+            TypeError: If ``log`` is not a bool, or the policy returns something of another form.
+            ValueError: If the policy returns arrays of another shape.
         """
         log = check_flag(log, "log")
         start = time.perf_counter()
@@ -125,12 +136,14 @@ class Sampler:
         """Restores the state that `get_state` returned.
 
         Raises:
-            ValueError: If ``state`` is malformed, or belongs to another environment.
+            TypeError, ValueError: If ``state`` is malformed, or belongs to another environment.
         """
         require_names(state, _STATE_NAMES, self)
+        seed = None if state["seed"] is None else seeding.check_seed(state["seed"])
+        policy_seed = seeding.check_seed(state["policy_seed"])
+        iteration = not_negative(state["iteration"], "iteration of the state")
         self._envs.set_state(state["envs"])
-        self._seed = state["seed"]
-        self._policy_seed, self._iteration = state["policy_seed"], state["iteration"]
+        self._seed, self._policy_seed, self._iteration = seed, policy_seed, iteration
 
     def _begin(self, mask: Flags) -> tuple[Any, Mapping[str, Any]]:
         """Resets the environment for the next trajectory."""

@@ -87,7 +87,8 @@ def _read_complete_members(file: BinaryIO, max_bytes: int | None) -> Iterator[tu
     for info, data in members:
         if info.compress_type == zipfile.ZIP_DEFLATED:
             data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, info.file_size + 1)
-        if data and zlib.crc32(data) == info.CRC:
+        # A size that is too small would have passed the check of sizes.
+        if data and len(data) == info.file_size and zlib.crc32(data) == info.CRC:
             yield info.filename, data
 
 

@@ -23,6 +23,7 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import VectorEnv
 
+from mtwrappers.common.arguments import explains_arguments
 from mtwrappers.common.errors import full_message, printable, short
 from mtwrappers.common.types import AnyArray
 from mtwrappers.state.arrays import add_member, read_members, to_npy
@@ -46,6 +47,7 @@ class CheckpointError(ValueError):
     """A file is not a checkpoint, is damaged, or belongs to other objects."""
 
 
+@explains_arguments(example="envs=envs")
 def save_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
     """Writes the states of objects into one file; if that fails, an existing file is unchanged.
 
@@ -81,11 +83,12 @@ def save_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
             f"load_checkpoint cannot compare the arguments of {', '.join(unknown)}, because these "
             "are not kept: pass the same ones then, or make environments with gymnasium.make, make "
             "other objects dataclasses, or derive their class from gymnasium.utils.EzPickle",
-            stacklevel=2,
+            stacklevel=3,  # past the decorator
         )
     write_atomically(path, b"%s %d %s\n" % (_MAGIC, VERSION, _fingerprint(data)) + data)
 
 
+@explains_arguments(example="envs=envs")
 def load_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
     """Restores the states that `save_checkpoint` wrote; nothing in the file is run.
 
@@ -168,10 +171,14 @@ def _access(name: str, obj: Any) -> _Access:
         return _Access(partial(dict, obj), partial(_fill, obj))
     if hasattr(obj, "get_state") and hasattr(obj, "set_state"):
         return _Access(obj.get_state, obj.set_state)
+    hint = hint_at_arrays(obj)
+    if isinstance(obj, (bool, int, float, str, list, np.ndarray)):
+        hint = f"; put it into a dict, such as progress={{{name!r}: {short(obj)}}}"
+    elif isinstance(getattr(obj, "vec_env", None), VectorEnv):  # an adapter for another library
+        hint = f"; pass the vector environment inside it, {name}.vec_env"
     raise TypeError(
         f"{name} must have get_state() and set_state(), or be an environment, a "
-        f"numpy.random.Generator or a dict of arrays and JSON values, got {short(obj)}"
-        f"{hint_at_arrays(obj)}"
+        f"numpy.random.Generator or a dict of arrays and JSON values, got {short(obj)}{hint}"
     )
 
 

@@ -190,9 +190,9 @@ def _read_layers(state: Layers) -> list[LayerState]:
 
 
 def find_undeclared(env: Any, name: str) -> str:
-    """Finds the layer that declares no state for what a method or attribute of it changes.
+    """Finds the layer with a method or attribute, if no state is declared for what that changes.
 
-    The state may also be that of a layer inside, which the layer may call.
+    The state may be the layer's own, or that of a layer inside, which the layer may call.
 
     Args:
         env: An environment, in any wrappers.

@@ -6,15 +6,17 @@ loads only into layers with the same. The identity of
 - our own environments and wrappers is the arguments of their constructors, see `keep_arguments`;
 - Gymnasium's and Meta-World's wrappers, and those of others that derive from
   `gymnasium.utils.RecordConstructorArgs`, is the arguments of their constructors;
-- any other environment is the id and the arguments of its spec or, without a spec, its spaces;
-- any other environment without a spec, and any other wrapper, is its arguments if it keeps them as
-  `gymnasium.utils.EzPickle` does.
+- any other environment with a spec is its id and its arguments;
+- any other environment without a spec is its spaces, and its arguments if it keeps them as
+  `gymnasium.utils.EzPickle` does;
+- any other wrapper is its arguments if it keeps them so.
 
-Arguments become JSON values: numbers, strings, arrays and containers as they are (long ones as a
-digest), and functions by their names. The name of a lambda, or of a function in another, says
-nothing: these are compared by their code, their default arguments and the variables that they refer
-to in outer functions. Any other object is compared by the name of its class alone, and
-`unknown_arguments` finds it.
+Arguments become JSON values: numbers and strings as they are, arrays and containers too (long ones
+as a digest), dataclasses and named tuples by their class and fields, and functions by their names.
+The name of a lambda, or of a function in another, says nothing: these are compared by their code,
+their default arguments and the variables that they refer to in outer functions. An object that has
+not recorded its arguments is compared by the name of its class alone, and `unknown_arguments` finds
+it.
 """
 
 from __future__ import annotations
@@ -173,7 +175,7 @@ def describe(value: Any) -> Any:
     if isinstance(value, EnvSpec):
         return _describe_spec(value)
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return describe(value._asdict())
+        return {"type": type(value).__name__, **describe(value._asdict())}
     if isinstance(value, Mapping):
         return {str(key): describe(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, range, deque, Set)):
@@ -187,7 +189,8 @@ def describe(value: Any) -> Any:
     if isinstance(value, (type, np.ufunc, ModuleType)) or inspect.isroutine(value):
         return value.__name__
     if dataclasses.is_dataclass(value):
-        return describe({f.name: getattr(value, f.name) for f in dataclasses.fields(value)})
+        fields = {f.name: describe(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {"type": type(value).__name__, **fields}
     return {"type": type(value).__name__, **_describe_recorded(value)}
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mtwrappers.common.callers import find_stacklevel
 from mtwrappers.tasks.updates import Env
 from mtwrappers.vector.journal import hash_value
 
@@ -44,7 +45,7 @@ class TaskDraws:
         # Ours draw from their own streams, and some take seconds to make.
         is_ours = str(getattr(sample, "__module__", "")).startswith("mtwrappers.")
         if seed is not None and not is_ours and not self._is_determined(seed, n):
-            warn_of_unseeded_tasks(self._env, seed, self._way_out, stacklevel=4)
+            warn_of_unseeded_tasks(self._env, seed, self._way_out)
         return sample(n)
 
     def _is_determined(self, seed: int, n: int) -> bool:
@@ -96,13 +97,13 @@ def seed_tasks(env: Env, seed: int) -> None:
         env.set_wrapper_attr(draws_on_reset, was_on)
 
 
-def warn_of_unseeded_tasks(env: Any, seed: int, way_out: str, stacklevel: int) -> None:
+def warn_of_unseeded_tasks(env: Any, seed: int, way_out: str) -> None:
     """Warns that ``sample_tasks`` draws other tasks after the same seed."""
     warnings.warn(
         f"sample_tasks of {env} draws other tasks after the same seed, so seed={seed} does not "
         "determine the tasks: let it draw from self.np_random, which reset(seed=...) seeds, "
         f"instead of np.random or another generator, {way_out}",
-        stacklevel=stacklevel,
+        stacklevel=find_stacklevel(),
     )
 
 

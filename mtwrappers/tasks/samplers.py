@@ -28,6 +28,8 @@ from mtwrappers.common.checks import (
 from mtwrappers.common.types import State
 from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv
 from mtwrappers.state.env_state import get_state, set_state
+from mtwrappers.state.plain_data import make_generator
+from mtwrappers.state.registry import require_names
 from mtwrappers.tasks.draws import TaskDraws, digest_tasks
 from mtwrappers.tasks.updates import (
     Env,
@@ -57,6 +59,7 @@ class TaskSampler(abc.ABC):
     """
 
     n_tasks: int | None = None
+    _state_names: tuple[str, ...] = ("rng",)
 
     def __init__(self, seed: int | None = None) -> None:
         self._rng = seeding.task_generator(seeding.chosen_seed(seed))
@@ -66,8 +69,13 @@ class TaskSampler(abc.ABC):
         return {"rng": dict(self._rng.bit_generator.state)}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Restores the state that `get_state` returned."""
-        self._rng.bit_generator.state = state["rng"]
+        """Restores the state that `get_state` returned.
+
+        Raises:
+            ValueError: If ``state`` is malformed.
+        """
+        rng = require_names(state, self._state_names, self)["rng"]
+        self._rng = make_generator(rng, "rng of the state")
 
     @abc.abstractmethod
     def sample(self, n_tasks: int, with_replacement: bool = False) -> list[EnvUpdate]:
@@ -206,6 +214,8 @@ class SetTaskSampler(TaskSampler):
     >>> second(env) is env  # the same environment, on another goal
     True
     """
+
+    _state_names = ("rng", "env")
 
     def __init__(
         self,

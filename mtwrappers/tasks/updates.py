@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import gymnasium
 
+from mtwrappers.common.callers import find_stacklevel
 from mtwrappers.common.checks import check_callable, check_env
 from mtwrappers.common.equality import same_values
 from mtwrappers.common.types import AnyEnv
@@ -114,7 +115,7 @@ class SetTaskUpdate(EnvUpdate):
                 warnings.warn(
                     f"expected an environment of {name} to set a task on, got {old_env}; it is "
                     f"closed and a new one made{way_out if is_local else ''}",
-                    stacklevel=2,
+                    stacklevel=find_stacklevel(),
                 )
                 old_env.close()
             base = check_env(self.env_type(), "what env_type makes", "set_task(task)")

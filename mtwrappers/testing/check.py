@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeAlias
 import gymnasium
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from mtwrappers.common.checks import check_callable, positive
+from mtwrappers.common.checks import OLD_GYM_HINT, check_callable, positive
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.core.mtenv import MTEnv
 from mtwrappers.testing import rules, task_rules, vector_rules
@@ -298,7 +298,8 @@ def check_vector_env(
 
     Raises:
         TypeError: If ``make`` is or makes none of those.
-        ValueError: If ``steps`` is not positive, or ``ignore`` has another name.
+        ValueError: If ``steps`` is not positive, ``ignore`` has another name, or ``vector`` is set
+            without an id.
 
     >>> from mtwrappers.testing import check_vector_env
     >>> report = check_vector_env("CartPole-v1", steps=60)
@@ -364,6 +365,10 @@ def _make_subject(make: Any, kwargs: Mapping[str, Any], vector: bool) -> Subject
     name = _get_name(make)
     if isinstance(make, str):
         make = _find_constructor(make, vector)
+    elif vector:
+        raise ValueError(
+            "vector is for ids; leave it out, as what a function makes is checked as what it is"
+        )
     if not callable(make):
         raise TypeError(
             "expected an id, or a function without arguments that makes an environment or a "
@@ -387,7 +392,8 @@ def _make_subject(make: Any, kwargs: Mapping[str, Any], vector: bool) -> Subject
     with suppress(Exception):  # it is a check of its own
         env.close()
     if not isinstance(env, (gymnasium.Env, VectorEnv)):
-        raise TypeError(f"{name} must make a gymnasium.Env or VectorEnv, got {env!r}")
+        hint = OLD_GYM_HINT if hasattr(env, "step") else ""
+        raise TypeError(f"{name} must make a gymnasium.Env or VectorEnv, got {env!r}{hint}")
     return Subject(make, name, is_vector, frozenset(takes), num_envs=num_envs)
 
 
@@ -406,10 +412,10 @@ def _find_constructor(env_id: str, vector: bool) -> Callable[..., Any]:
         except RAISED as exc:  # an import runs whatever is written there
             raise Failed(f"{module} cannot be imported: {describe_error(exc)}") from exc
     spec = gymnasium.spec(name)
+    env_id = f"{module}:{name}" if module else name  # worker processes import the module, too
     if vector or spec.entry_point is None:
-        return functools.partial(_make_vec, spec)
-    # Worker processes import the module, too.
-    return functools.partial(_make, f"{module}:{name}" if module else name)
+        return functools.partial(_make_vec, env_id, spec)
+    return functools.partial(_make, env_id)
 
 
 def _make(env_id: str, *, render_mode: Any = None, **kwargs: Any) -> Any:
@@ -418,16 +424,18 @@ def _make(env_id: str, *, render_mode: Any = None, **kwargs: Any) -> Any:
     return gymnasium.make(env_id, disable_env_checker=True, **kwargs)
 
 
-def _make_vec(spec: Any, *, num_envs: Any = None, autoreset_mode: Any = None, **kwargs: Any) -> Any:
+def _make_vec(
+    env_id: str, spec: Any, *, num_envs: Any = None, autoreset_mode: Any = None, **kwargs: Any
+) -> Any:
     if autoreset_mode is not None:
         mode = {"autoreset_mode": autoreset_mode}
         kwargs |= {"vector_kwargs": mode} if spec.vector_entry_point is None else mode
     try:
-        return gymnasium.make_vec(spec.id, num_envs=num_envs or 3, **kwargs)
+        return gymnasium.make_vec(env_id, num_envs=num_envs or 3, **kwargs)
     except Exception:  # of some there is no other number than their default
         if num_envs is not None:
             raise
-        return gymnasium.make_vec(spec.id, **kwargs)
+        return gymnasium.make_vec(env_id, **kwargs)
 
 
 # The contracts of this package.

@@ -53,7 +53,7 @@ MAX_TASK_BYTES = 4096
 _TASKS, _DRAWS = 3, 20
 # How many steps are compared on each task.
 _STEPS = 100
-# The calls that are not to draw from global generators, besides those of an episode.
+# The calls that are not to draw from global generators, besides those that are checked alone.
 _METHODS = "a method of seeds or tasks, or reset with options,"
 
 
@@ -68,8 +68,7 @@ def tasks(subject: Subject) -> str:
         _, info = env.reset(seed=subject.seed)
         if subject.given_env is None and "phase" in info:
             raise Skipped("the phases of a stream draw its tasks")
-        with require_untouched_random(_METHODS):
-            runs.drawn = runs.sample(env)
+        runs.drawn = runs.sample(env)
         runs.require_several()
         expected = [runs.record(env, task) for task in runs.drawn]
         few = list(zip(runs.drawn, expected, strict=True))[:_TASKS]
@@ -125,7 +124,8 @@ class _TaskRuns:
     def sample(self, env: Any) -> list[Any]:
         """Copies of the different tasks that an environment draws; the caller changes its own."""
         task, draw = copied(self._get(env)), env.get_wrapper_attr(self._sampler)
-        tasks = [draw() for _ in range(_DRAWS)] if self._is_mt else draw(_DRAWS)
+        with require_untouched_random(f"{self._sampler}()"):
+            tasks = [draw() for _ in range(_DRAWS)] if self._is_mt else draw(_DRAWS)
         is_list = isinstance(tasks, (list, tuple, np.ndarray))
         message = f"{self._sampler}({_DRAWS}) must return a list of {_DRAWS} tasks, got"
         require(is_list and len(tasks) == _DRAWS, f"{message} {format_value(tasks)}")
@@ -180,7 +180,8 @@ class _TaskRuns:
                     self._set(self.env, copied(self.drawn[-1]))
                 returned = env.reset(**({} if self._is_mt else {"seed": seed}))
             else:
-                returned = env.reset(options={"task_state": task_copy})
+                with require_untouched_random(way):
+                    returned = env.reset(options={"task_state": task_copy})
                 check_and_change(task_copy)
             if self._can_get:
                 require_same(task, self._get(env), f"after {way}, {self._getter}()")
@@ -253,7 +254,8 @@ class _TaskRuns:
         return env.get_wrapper_attr(self._getter)() if self._can_get else None
 
     def _set(self, env: Any, task: Any) -> None:
-        env.get_wrapper_attr(self._setter)(task)
+        with require_untouched_random(f"{self._setter}()"):
+            env.get_wrapper_attr(self._setter)(task)
 
 
 def _instances(subject: Subject, env: Any) -> Iterator[tuple[str, Any]]:

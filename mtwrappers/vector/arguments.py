@@ -1,4 +1,4 @@
-"""The arguments of the methods of a vector environment: checked, and one for each environment."""
+"""Checks of the arguments of a vector environment's methods, and one argument per environment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def spread_seeds(seed: Any, n: int) -> list[int | None]:
     """Returns a seed for each of ``n`` environments: ``s + i`` for an integer ``s``."""
     if seed is None:
         return [None] * n
-    if isinstance(seed, (list, tuple, np.ndarray)):
+    if isinstance(seed, (list, tuple)) or (isinstance(seed, np.ndarray) and seed.ndim):
         if len(seed) != n:
             raise ValueError(f"expected {n} seeds, one per environment, got {len(seed)}")
         return [None if s is None else seeding.check_seed(s) for s in seed]
@@ -30,21 +30,21 @@ def split_options(
     """Splits options into those of each of ``n`` environments, and a copy of the reset mask."""
     if options is not None and not isinstance(options, dict):
         raise TypeError(f"options must be a dict or None, got {options!r}")
-    own_keys = ("reset_mask", "env_options")
-    check_options(options, own_keys, "a vector environment", passes_on=True)
-    if options is None or not options.keys() & own_keys:
+    vector_keys = ("reset_mask", "env_options")
+    check_options(options, vector_keys, "a vector environment", passes_on=True)
+    if options is None or not options.keys() & vector_keys:
         return [options] * n, None
     mask = _reset_mask(options["reset_mask"], n) if "reset_mask" in options else None
-    shared = {key: value for key, value in options.items() if key not in own_keys}
+    shared = {key: value for key, value in options.items() if key not in vector_keys}
     env_options = options.get("env_options", [None] * n)
     if not isinstance(env_options, (list, tuple)) or len(env_options) != n:
         raise ValueError(f"env_options must be a list with {n} dicts or None, got {env_options!r}")
-    for i, own_options in enumerate(env_options):
-        if not isinstance(own_options, (dict, type(None))):
+    for i, individual in enumerate(env_options):
+        if not isinstance(individual, (dict, type(None))):
             raise TypeError(
-                f"env_options of environment {i} must be a dict or None, got {own_options!r}"
+                f"env_options of environment {i} must be a dict or None, got {individual!r}"
             )
-    return [{**shared, **(own_options or {})} for own_options in env_options], mask
+    return [{**shared, **(individual or {})} for individual in env_options], mask
 
 
 def _reset_mask(mask: Any, n: int) -> NDArray[np.bool_]:

@@ -146,15 +146,16 @@ class EnvBlock:
                     )
                 self.envs.append(env)
             if self._logged:
-                self._each(lambda i, env: guard(env))  # arguments of resets may come from a file
+                # The arguments of resets may come from a file.
+                self._map_envs(lambda i, env: guard(env))
                 self.get_states()  # an error at once if one cannot be read
-            self.envs = self._each(lambda i, env: self._wrap(env))
+            self.envs = self._map_envs(lambda i, env: self._wrap(env))
         except BaseException:
             with contextlib.suppress(Exception):
                 self.close()
             raise
 
-    def _each(self, do: Callable[[int, gymnasium.Env[Any, Any]], T]) -> list[T]:
+    def _map_envs(self, do: Callable[[int, gymnasium.Env[Any, Any]], T]) -> list[T]:
         """Calls a function with the place of each environment and the environment."""
         results, i = [], 0
         try:
@@ -179,7 +180,7 @@ class EnvBlock:
     def wrap(self, wrap: Callable[[Any], Any]) -> None:
         """Wraps every environment, now and whenever they are built again."""
         self._wrap = wrap
-        self.envs = self._each(lambda i, env: wrap(env))
+        self.envs = self._map_envs(lambda i, env: wrap(env))
 
     def connect(self, rows: range, n: int, action_shape: tuple[int, ...]) -> None:
         """Makes the buffers for results.
@@ -211,10 +212,10 @@ class EnvBlock:
 
         def reset(i: int, env: gymnasium.Env[Any, Any]) -> Info | None:
             # An environment may change its options, which belong to the caller and to all others.
-            own_options = copied(options[i], copied_if_possible)
-            return self._reset_one(i, seeds[i], own_options) if mask[i] else None
+            options_copy = copied(options[i], copied_if_possible)
+            return self._reset_one(i, seeds[i], options_copy) if mask[i] else None
 
-        infos = self._each(reset)
+        infos = self._map_envs(reset)
         return BlockResult(infos, observations=self._write_obs())
 
     def pause(self, mask: NDArray[np.bool_]) -> None:
@@ -279,7 +280,7 @@ class EnvBlock:
         columns = self.columns
         in_columns = columns is not None and schema is not None and columns.schema == schema
         if columns is None or not in_columns or not columns.write(infos):
-            self._each(lambda i, env: _require_info(infos[i]))
+            self._map_envs(lambda i, env: _require_info(infos[i]))
             return BlockResult(infos, final_steps, observations)
         if final_steps or observations:
             return BlockResult(None, final_steps, observations)
@@ -288,7 +289,7 @@ class EnvBlock:
     def call(self, name: str | Callable[..., Any], arguments: EachCall) -> list[Any]:
         """Calls each environment; the result is None for those that are left out."""
         self.notes = {}
-        return self._each(lambda i, env: self._call_one(i, env, name, arguments[i]))
+        return self._map_envs(lambda i, env: self._call_one(i, env, name, arguments[i]))
 
     def apply(
         self,
@@ -314,16 +315,16 @@ class EnvBlock:
 
     def get_states(self) -> list[Any]:
         """The state of each environment between two episodes."""
-        return self._each(lambda i, env: get_state(env))
+        return self._map_envs(lambda i, env: get_state(env))
 
     def set_states(self, states: Sequence[Any]) -> None:
         """Restores the state of each environment; a reset is then due."""
-        self._each(lambda i, env: set_state(env, states[i]))
+        self._map_envs(lambda i, env: set_state(env, states[i]))
 
     def replay(self, logs: Sequence[ReplayLog], paused: NDArray[np.bool_]) -> None:
         """Brings new environments to the state of others by a replay, and checks the result."""
         self.notes = {}  # of resets that the journal has already
-        self._each(lambda i, env: self._replay_one(i, env, logs[i]))
+        self._map_envs(lambda i, env: self._replay_one(i, env, logs[i]))
         self.buffers.paused[...] = paused
         self.notes = None
 
@@ -498,17 +499,21 @@ class EnvBlock:
             layout.write(self.buffers.obs, 0, obs)
         except Exception:  # an observation of any class may refuse to be an array in any way
             # This finds the environment that caused it.
-            self._each(lambda i, env: layout.write(self.buffers.obs, i, [obs[i]]))
+            self._map_envs(lambda i, env: layout.write(self.buffers.obs, i, [obs[i]]))
             raise
         return None
 
     def _describe(self, i: int) -> str:
-        """The name of environment ``i`` for messages."""
-        task = f", task {self.names[i]!r}" if self.names[i] is not None else ""
-        return f"environment {self.offset + i}{task}"
+        """The name of environment ``i`` of the block for messages."""
+        return describe_env(self.offset + i, self.names[i])
 
     def _fail(self, exc: Exception, i: int) -> NoReturn:
         raise with_place(exc, self._describe(i))
+
+
+def describe_env(index: int, task_name: Any) -> str:
+    """The name of an environment for messages, with that of its task unless it is None."""
+    return f"environment {index}" + (f", task {task_name!r}" if task_name is not None else "")
 
 
 def _require_info(info: Any) -> None:

@@ -187,9 +187,8 @@ def replayable(name: str | Callable[..., Any], arguments: EachCall) -> EachCall:
             "an executor that keeps a journal must be able to replay a call, and the "
             f"arguments of {name!r} cannot be copied: {exc}"
         ) from exc
-    except (
-        Exception
-    ) as exc:  # of their class, or of a signal's handler, which is to stay what it is
+    except Exception as exc:
+        # One of their class, or of a signal's handler, which has to stay what it is.
         with_place(exc, f"while the arguments of {name!r} were copied for the journal")
         raise
 
@@ -199,7 +198,10 @@ def _is_importable(function: Any) -> bool:
     name, module = getattr(function, "__qualname__", ""), getattr(function, "__module__", None)
     if not name or not module or "<" in name:
         return False
-    imported: Any = importlib.import_module(module)
+    try:
+        imported: Any = importlib.import_module(module)
+    except ImportError:  # such as a script that was run by `exec`
+        return False
     for attribute in name.split("."):
         imported = getattr(imported, attribute, None)
     return imported is function

@@ -24,7 +24,7 @@ from gymnasium.vector.utils import batch_space, iterate
 from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_callable, check_index, check_mapping, check_rows
-from mtwrappers.common.counts import format_range
+from mtwrappers.common.counts import format_count, format_range
 from mtwrappers.common.errors import with_place
 from mtwrappers.core.pad_spaces import Padding
 from mtwrappers.state.identity import describe, require_same
@@ -35,7 +35,7 @@ from mtwrappers.vector.arguments import (
     split_options,
     spread_seeds,
 )
-from mtwrappers.vector.block import BlockResult, EnvBlock
+from mtwrappers.vector.block import BlockResult, EnvBlock, describe_env
 from mtwrappers.vector.buffers import ARRAY_SPACES, ObsLayout
 from mtwrappers.vector.calls import EachCall, replayable
 from mtwrappers.vector.commands import (
@@ -225,11 +225,12 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             Observations ``(N, ...)`` and infos.
 
         Raises:
-            ValueError: If the seeds, ``env_options`` or the mask have another length, or the mask
-                is all false.
+            ValueError: If the seeds, ``env_options`` or the mask have another length, the mask is
+                all false, or a seed is negative.
             TypeError: If a seed is not an integer, options are not a dict, or the mask is not a
                 bool array.
             ResetNeeded: If a mask is given before all environments were reset.
+            Exception: Whatever an environment raises, with the environment named.
 
         >>> import gymnasium, numpy as np, mtwrappers
         >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=3)
@@ -289,8 +290,6 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             yield
         finally:
             self._autoreset = autoreset
-            if self.autoreset_mode is AutoresetMode.SAME_STEP:
-                self._pool.due |= self._buffers.finished
 
     @exclusive
     def step(self, actions: Any) -> StepResult:
@@ -307,6 +306,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             ValueError: If actions have another shape, or arrays of actions are not numbers or are
                 NaN; then nothing is stepped.
             ResetNeeded: If a `reset` is due.
+            Exception: Whatever an environment raises, with the environment named.
         """
         self._begin_step(actions)
         return self._step_result(self._pool.end())
@@ -327,7 +327,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 "call reset() before step(): a reset is due at the start, and after set_tasks and "
                 "set_state"
             )
-        if not autoreset or self.autoreset_mode is AutoresetMode.DISABLED:
+        resets_next = autoreset and self.autoreset_mode is AutoresetMode.NEXT_STEP
+        if not resets_next and np.count_nonzero(buffers.finished):
             ended = buffers.finished & ~buffers.paused
             if ended.any():
                 raise ResetNeeded(
@@ -478,11 +479,17 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             AttributeError: If the environments have neither method.
         """
         m, k = self.meta_batch_size, self.envs_per_task
-        is_list = isinstance(tasks, (Sequence, np.ndarray)) and not isinstance(tasks, (str, bytes))
+        is_list = (isinstance(tasks, Sequence) and not isinstance(tasks, (str, bytes))) or (
+            isinstance(tasks, np.ndarray) and tasks.ndim > 0
+        )
         if not is_list or len(tasks) != m:
             got = len(tasks) if is_list else repr(tasks)
+            hint = ""
+            if is_list and m == 1 and len(tasks) == k:
+                hint = f"; as_vector([id] * {k}) has a task for each environment"
             raise ValueError(
-                f"expected {m} tasks, one for each group of {k} environments, got {got}"
+                f"expected {format_count(m, 'task')}, one for each group of "
+                f"{format_count(k, 'environment')}, got {got}{hint}"
             )
         if self._setter is None:
             self._setter = self._find_setter()
@@ -704,10 +711,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _describe(self, i: int) -> str:
         """The name of environment ``i`` for messages."""
-        name = self._pool.names[i]
-        return f"environment {self._first_row + i}" + (
-            f", task {name!r}" if name is not None else ""
-        )
+        return describe_env(self._first_row + i, self._pool.names[i])
 
     @exclusive
     def set_state(self, state: Mapping[str, Any]) -> None:
@@ -722,7 +726,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
         Raises:
             RuntimeError: If the state is in mid-episode and there is no journal.
-            ValueError: If the state is malformed, or belongs to other environments.
+            TypeError, ValueError: If the state is malformed, or belongs to other environments.
             NotDeterministicError: If a replay does not return the same results. After any error
                 with a state in mid-episode, the environments are unchanged.
         """

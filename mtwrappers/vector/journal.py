@@ -205,7 +205,7 @@ class ReplayLog:
         """Reverses `to_state`.
 
         Raises:
-            TypeError, ValueError: If ``state`` is not from `to_state`.
+            ValueError: If ``state`` is not from `to_state`.
         """
         try:
             log, digest = cls(copy.deepcopy(state["state"])), int(state["digest"])

@@ -185,7 +185,7 @@ class ProcessWorker(Worker):
 
     def _take_answers(self) -> bool:
         """Takes all complete answers from what has arrived; returns whether there were any."""
-        found_any = False
+        has_answers = False
         while self._chunks:
             size = sum(map(len, self._chunks))
             if len(self._chunks[0]) < _HEADER.size <= size:
@@ -200,8 +200,8 @@ class ProcessWorker(Worker):
             self.take_answer(number, data[_HEADER.size : end])
             # After the answer was taken, because it can be taken twice.
             self._chunks[:] = [data[end:]] if size > end else []
-            found_any = True
-        return found_any
+            has_answers = True
+        return has_answers
 
     def is_alive(self) -> bool:
         """Whether the process runs."""
@@ -357,9 +357,8 @@ def serve(commands: Connection, answers: Connection, memory: Connection, life: C
     """
     # The parent handles Ctrl-C; handlers that it may have set are not for workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(
-        signal.SIG_UNBLOCK, [signal.SIGINT]
-    )  # for processes that are started from here
+    # For processes that are started from here.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     follow_parent(life.fileno())
     # Forked workers have the parent's global random state, and would all draw the same.

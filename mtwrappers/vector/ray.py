@@ -67,7 +67,7 @@ class Cluster:
             raise WorkerDiedError("Ray was shut down, and with it all workers")
         return self._ray
 
-    def resources(self, needs: Mapping[str, float]) -> str:
+    def describe_resources(self, needs: Mapping[str, float]) -> str:
         """A message with the needs of a worker and the resources of the cluster."""
         total, free = self.ray.cluster_resources(), self.ray.available_resources()
         needed = ", ".join(f"{amount:g} {name}" for name, amount in needs.items())
@@ -115,7 +115,7 @@ def actor_pool(makers: Sequence[Maker], settings: Settings) -> WorkerPool:
     count = min(settings.workers or capacity or 1, len(makers))
     if count > capacity:
         raise ValueError(
-            f"{count} workers do not fit: {cluster.resources(needs)}, room for {capacity}"
+            f"{count} workers do not fit: {cluster.describe_resources(needs)}, room for {capacity}"
         )
     rows, blocks = pickle_blocks(makers, count, settings)
     workers = [ActorWorker(block, cluster, settings) for block in rows]
@@ -137,7 +137,7 @@ class _Actor(BlockServer):
         block = self.block
         return time.monotonic() - float(block.buffers.beats[0]) if block is not None else math.inf
 
-    def place(self) -> str:
+    def node_address(self) -> str:
         """The address of the actor's node."""
         return str(import_extra("ray", "ray").util.get_node_ip_address())
 
@@ -175,30 +175,36 @@ class ActorWorker(Worker):
         super().__init__(rows)
         self._cluster, self._settings = cluster, settings
         self._actor: Any = None
+        self._replies: set[Any] = set()  # references to answers that are awaited
+        self._host = ""  # the address of its node, once it has started
+        self._end_reason = ""  # why it ended, from Ray
+        self._actor_has_buffers = False
+        self._calls = itertools.count(1)  # the numbers of the calls of this actor
+        self._last_received = 0  # the number of the last call of which the answer has arrived
 
     def start(self) -> None:
         """Requests an actor from the cluster."""
-        self._host = self._reason = ""
-        self._has_buffers = False  # whether the actor has
+        self._host = self._end_reason = ""
+        self._actor_has_buffers = False
         self._calls = itertools.count(1)
-        self._received = 0  # the last call of which the answer has arrived
+        self._last_received = 0
         # Ray itself would restart it without its environments.
         options = {**actor_options(self._settings), "max_restarts": 0}
         actor_class = self._cluster.ray.remote(concurrency_groups={_SIGNS: 1})(_Actor)
         self._actor = actor_class.options(**options).remote()
-        self._replies = {self._actor.place.remote()}  # references to answers that are awaited
-        self.timeout = START_TIMEOUT
+        self._replies = {self._actor.node_address.remote()}
+        self.timeout = START_TIMEOUT  # until it has started
 
     def encode(self, number: int, command: Command) -> tuple[int, bytes]:
         """The number and the pickle of the part of a command."""
-        self._has_buffers = self._has_buffers or isinstance(command, Connect)
+        self._actor_has_buffers = self._actor_has_buffers or isinstance(command, Connect)
         return number, bytes(cloudpickle.dumps(command.part(self.rows)))
 
     def write(self, message: tuple[int, bytes]) -> None:
         """Calls the actor."""
         if self._cluster.is_connected():
             call = next(self._calls)
-            self._replies.add(self._actor.handle.remote(call, *message, self._received))
+            self._replies.add(self._actor.handle.remote(call, *message, self._last_received))
 
     def finish_writing(self) -> None:
         """Does nothing, because Ray sends a message as a whole."""
@@ -210,7 +216,7 @@ class ActorWorker(Worker):
         cluster = workers[0]._cluster
         if not cluster.is_connected():
             for worker in workers:
-                worker._reason, worker.state = "Ray was shut down", WorkerState.ENDED
+                worker._end_reason, worker.state = "Ray was shut down", WorkerState.ENDED
             return []
         ray = cluster.ray
         ready, pending = ray.wait([*by_reply], num_returns=1, timeout=seconds)
@@ -222,7 +228,7 @@ class ActorWorker(Worker):
             try:
                 data = ray.get(reply)
             except ray.exceptions.RayError as exc:
-                worker._reason, worker.state = _reason(exc), WorkerState.ENDED
+                worker._end_reason, worker.state = _find_reason(exc), WorkerState.ENDED
                 continue
             worker._take(data)
             worker._replies.discard(reply)  # after it was taken, because it can be taken twice
@@ -232,16 +238,16 @@ class ActorWorker(Worker):
     def _take(self, data: Any) -> None:
         """Takes what the actor has answered."""
         if not self._host:
-            self._host, self.timeout = data, self._settings.timeout or math.inf
+            self._host, self.timeout = data, self._settings.seconds_of_silence
             self.take_answer(HELLO, EMPTY)
             return
         answers, written = data
         # A reply that comes late has the results of an earlier command.
-        if written and self.buffers is not None and max(answers) > self._received:
+        if written and self.buffers is not None and max(answers) > self._last_received:
             self.buffers.unpack(written)
         for call in sorted(answers):
             self.take_answer(*answers[call])
-            self._received = max(self._received, call)
+            self._last_received = max(self._last_received, call)
 
     def is_alive(self) -> bool:
         """Whether Ray is running; Ray itself reports when an actor ends."""
@@ -249,7 +255,7 @@ class ActorWorker(Worker):
 
     def silence(self) -> float:
         """The seconds since the last sign of life of its block, which the actor itself reports."""
-        if not self._has_buffers or not self._cluster.is_connected():
+        if not self._actor_has_buffers or not self._cluster.is_connected():
             return math.inf
         ray = self._cluster.ray
         signs = self._actor.silence.options(concurrency_group=_SIGNS)
@@ -268,16 +274,16 @@ class ActorWorker(Worker):
     def describe_end(self) -> str:
         """A description of how the actor ended, from Ray."""
         where = f"on {self._host} " if self._host else ""
-        return f"{where}ended: {self._reason}"
+        return f"{where}ended: {self._end_reason}"
 
     def advice(self) -> str:
         """Advice if the worker ended before its first answer."""
-        if self._host or self._reason or not self._cluster.is_connected():
+        if self._host or self._end_reason or not self._cluster.is_connected():
             return ""
-        return f"no node had room: {self._cluster.resources(actor_needs(self._settings))}"
+        return f"no node had room: {self._cluster.describe_resources(actor_needs(self._settings))}"
 
 
-def _reason(exc: Exception) -> str:
+def _find_reason(exc: Exception) -> str:
     """The reason why an actor ended, from Ray."""
     if (raised := getattr(exc, "cause", None)) is not None:
         return f"{type(raised).__name__}: {raised}"

@@ -71,13 +71,13 @@ class BlockServer:
             command = self._decode(message)
         except Exception as exc:  # such as a module that only the parent has
             place = f"a worker on {socket.gethostname()} cannot import what it was given"
-            return encode_answer(Answer(failure=with_place(exc, place)))
+            return encode_answer(Answer(failure=with_place(exc, place), has_run=False))
         self.closed = isinstance(command, Close)
         if isinstance(command, Build):
             try:
                 return encode_answer(Answer(self._build(command)))
             except Exception as exc:
-                return encode_answer(Answer(failure=exc))
+                return encode_answer(Answer(failure=exc, has_run=False))
         if self.block is None:  # its environments could not be built
             return EMPTY
         answer = command.answer(self.block)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypedDict, TypeGuard, get_args
@@ -97,6 +98,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         limit, ray_options = self.max_path_length, self.ray_options
+        if ray_options is not None:
+            check_mapping(ray_options, "ray_options")
         checked = {
             "meta_batch_size": positive(self.meta_batch_size, "meta_batch_size"),
             "envs_per_task": positive(self.envs_per_task, "envs_per_task"),
@@ -105,7 +108,6 @@ class Settings:
             "workers": None if self.workers is None else positive(self.workers, "workers"),
             # A lost worker is replaced by replaying the journal.
             "journal": check_flag(self.journal, "journal") or self.on_worker_failure == "recover",
-            "ray_options": ray_options and check_mapping(ray_options, "ray_options"),
         }
         check_choice(self.on_worker_failure, get_args(OnWorkerFailure), "on_worker_failure")
         check_choice(self.context, (None, *get_args(StartMethod)), "context")
@@ -115,6 +117,11 @@ class Settings:
             checked["autoreset_mode"] = _find_autoreset_mode(self.autoreset_mode)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def seconds_of_silence(self) -> float:
+        """The ``timeout``, infinite if it is ``None``."""
+        return math.inf if self.timeout is None else self.timeout
 
 
 class ExecutorSettings(TypedDict, total=False):
@@ -156,7 +163,8 @@ def resolve_makers(
                 f"({exc}); pass its constructor instead"
             ) from exc
         makers = [functools.partial(_load_copy, data, str(env))] * n
-        seeds = [seeding.child_seed(_draw_seed(env), i) for i in range(n)]
+        seed = _draw_seed(env)
+        seeds = [seeding.child_seed(seed, i) for i in range(n)]
     elif callable(env):
         makers = [env] * n
     elif isinstance(env, Sequence) and not isinstance(env, (str, bytes)):

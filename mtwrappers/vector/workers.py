@@ -30,7 +30,7 @@ from mtwrappers.common.errors import (
     warn_about_close,
     with_place,
 )
-from mtwrappers.vector.block import BlockTraits
+from mtwrappers.vector.block import BlockTraits, describe_env
 from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.commands import (
     NO_RESULT,
@@ -217,7 +217,7 @@ class WorkerPool(Pool):
         super().__init__([worker.rows for worker in workers], settings)
         for index, worker in enumerate(workers):
             worker.index = index
-            worker.timeout = math.inf if settings.timeout is None else settings.timeout
+            worker.timeout = settings.seconds_of_silence
         self.workers = workers
         self._max_recoveries = MAX_RECOVERIES if settings.on_worker_failure == "recover" else 0
         # A file object, because it can be closed twice.
@@ -284,7 +284,7 @@ class WorkerPool(Pool):
     def settle(self) -> None:
         """Finds out which commands of interrupted calls were run, and records these."""
         for worker in self.workers:
-            if worker.records:
+            if worker.state is WorkerState.READY and worker.records:
                 worker.finish_writing()
         if lost := [worker for worker in self.workers if worker.state is not WorkerState.READY]:
             self._replace(lost, None)
@@ -305,8 +305,7 @@ class WorkerPool(Pool):
         answers: list[Answer] = []
         earlier: list[Answer] = []
         for worker in self.workers:
-            for record_number in sorted(worker.records):
-                record = worker.records[record_number]
+            for record_number, record in sorted(worker.records.items()):
                 answer = record.decode()
                 if answer.is_unknown:
                     self._end_unknown(worker)
@@ -314,6 +313,8 @@ class WorkerPool(Pool):
                     assert worker.buffers is not None  # because a journal begins after `connect`
                     record.keep(self.logs, worker.buffers)
                 (answers if record_number == number else earlier).append(answer)
+        if len(answers) < len(self.workers):
+            raise RuntimeError(OTHER_CALL)
         if self.logs is not None:
             self._paused = self.buffers.paused.copy()
         for worker in self.workers:
@@ -375,18 +376,14 @@ class WorkerPool(Pool):
         now = time.monotonic()
         next_check = now + ALIVE_CHECK
         deadlines = {
-            worker: now + worker.timeout
-            for worker in workers
-            if worker.records[number].encoded_answer is None
+            worker: now + worker.timeout for worker in workers if not _has_answered(worker, number)
         }
         while deadlines and now < until:
             seconds = max(min(next_check, until, *deadlines.values()) - now, 0.0)
             arrived = workers[0].receive([*deadlines], seconds)
             now = time.monotonic()
             for worker in [*deadlines]:
-                if number not in worker.records:
-                    raise RuntimeError(OTHER_CALL)
-                if worker.records[number].encoded_answer is not None:
+                if _has_answered(worker, number):
                     del deadlines[worker]
                 elif worker in arrived:
                     deadlines[worker] = now + worker.timeout
@@ -517,7 +514,7 @@ class WorkerPool(Pool):
         first, last = worker.rows.start, worker.rows.stop - 1
         envs_per_task = self._settings.envs_per_task
         tasks = format_range("task", first // envs_per_task, last // envs_per_task)
-        names = dict.fromkeys(str(name) for name in self.names[worker.rows] if name)
+        names = dict.fromkeys(str(name) for name in self.names[worker.rows] if name is not None)
         named = f" ({', '.join(names)})" if names else ""
         if worker.state is WorkerState.HUNG:
             stage = "hung: it did not answer" if worker.was_started else "did not start"
@@ -540,9 +537,16 @@ class WorkerPool(Pool):
             return ""
         # A block steps one environment after another.
         i = worker.rows.start + int(unwritten[0])
-        name = f", task {self.names[i]!r}" if self.names[i] else ""
         action = record.command.actions[i]
-        return f", by environment {i}{name}, stepped with action {action}"
+        return f", by {describe_env(i, self.names[i])}, stepped with action {action}"
+
+
+def _has_answered(worker: Worker, number: int) -> bool:
+    """Whether a worker has answered the command with a number, which is still awaited."""
+    record = worker.records.get(number)
+    if record is None:
+        raise RuntimeError(OTHER_CALL)
+    return record.encoded_answer is not None
 
 
 def _warn_of_recovery(message: str) -> None:

@@ -17,6 +17,9 @@ from mtwrappers.core.task_set_env import TaskSetMTEnv
 from mtwrappers.core.tasks import TaskList, Tasks, TaskSpace
 from mtwrappers.state.identity import keep_arguments
 
+# The methods by which a class changes how it is copied.
+_COPYING = ("__deepcopy__", "__getstate__", "__reduce__", "__reduce_ex__", "__setstate__")
+
 
 class EnvToMTEnv(TaskSetMTEnv[Any]):
     """A multi-task environment whose tasks are values of a parameter of one environment.
@@ -182,10 +185,6 @@ def _copies_are_built_anew(env: Any) -> bool:
         layers.append(layers[-1].env)
     classes = [base for layer in layers for base in type(layer).__mro__ if base is not object]
     return any(name in vars(base) for base in classes for name in _COPYING)
-
-
-# The methods by which a class changes how it is copied.
-_COPYING = ("__deepcopy__", "__getstate__", "__reduce__", "__reduce_ex__", "__setstate__")
 
 
 def _call_set_task(env: AnyEnv, task: Any) -> None:

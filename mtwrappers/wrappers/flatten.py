@@ -122,7 +122,10 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
 def _append_box(box: Box, space: AnySpace, name: str) -> Box:
     """``box`` with the entries of another 1-D Box appended."""
     if not isinstance(space, Box) or len(space.shape) != 1:
-        raise TypeError(f"the space of {name} must be Discrete or a 1-D Box, got {summary(space)}")
+        hint = "; task_encoding='none' leaves it out" if name == "task_obs" else ""
+        raise TypeError(
+            f"the space of {name} must be Discrete or a 1-D Box, got {summary(space)}{hint}"
+        )
     if np.issubdtype(space.dtype, np.floating) and not np.issubdtype(box.dtype, np.floating):
         raise TypeError(
             f"{name} of dtype {space.dtype} cannot be appended to env_obs of dtype {box.dtype} "

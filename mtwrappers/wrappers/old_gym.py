@@ -90,15 +90,14 @@ class OldGym:
         if seed is None:
             return []
         seed = check_seed(seed)
+        self._keep_task_state()
         self.env.reset(seed=seed)
         self._rng = task_generator(seed)
         return [seed]
 
     def reset(self) -> Any:
         """Begins an episode on the task that was set, and returns its observation."""
-        if self._keeps_task_state:
-            task_state = self.env.get_wrapper_attr("get_task_state")()
-            self.env.get_wrapper_attr("set_task_state")(task_state)
+        self._keep_task_state()
         return check_reset(self.env.reset())[0]
 
     def step(self, action: Any) -> tuple[Any, float, bool, Info]:
@@ -112,11 +111,12 @@ class OldGym:
         result = self.env.step(action)
         try:
             obs, reward, terminated, truncated, info = result
+            reward = float(reward)
         except (TypeError, ValueError) as exc:
             raise explain_step(result) from exc
         if truncated:
             info = {**info, "TimeLimit.truncated": not terminated}
-        return obs, float(reward), bool(terminated or truncated), info
+        return obs, reward, bool(terminated or truncated), info
 
     def reset_task(self, task: Any = None) -> Any:
         """Sets a task and begins an episode on it, whose observation it returns.
@@ -172,6 +172,12 @@ class OldGym:
     def close(self) -> None:
         """Closes the environment."""
         self.env.close()
+
+    def _keep_task_state(self) -> None:
+        """Sets the current task state again, if it was set, because a reset may draw another."""
+        if self._keeps_task_state:
+            task_state = self.env.get_wrapper_attr("get_task_state")()
+            self.env.get_wrapper_attr("set_task_state")(task_state)
 
     def _sets_tasks(self) -> bool:
         return self.env.has_wrapper_attr("set_task")

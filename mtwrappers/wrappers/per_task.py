@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
+from mtwrappers.common.callers import find_stacklevel
 from mtwrappers.common.checks import (
     above_zero,
     check_flag,
@@ -76,8 +77,8 @@ class TaskStatistics:
         }
         self._shape = (num_tasks, *shape)
         self._moments_shape = self._shape if together else shape
-        self._one: Any = np.ones(self._moments_shape) if self._moments_shape else 1.0
-        self._epsilon: Any = self._one * above_zero(epsilon, "epsilon")
+        self._ones: Any = np.ones(self._moments_shape) if self._moments_shape else 1.0
+        self._epsilon: Any = self._ones * above_zero(epsilon, "epsilon")
         self._sqrt: Callable[[Any], Any] = np.sqrt if self._moments_shape else math.sqrt
         prior = np.full(self._shape, PRIOR_COUNT)
         self._store_moments(prior, np.zeros(self._shape), prior.copy())
@@ -115,7 +116,7 @@ class TaskStatistics:
             moments: One of ``self.moments``.
             x: A sample, of the shape of these moments.
         """
-        moments.count += self._one
+        moments.count += self._ones
         delta = x - moments.mean
         moments.mean += delta / moments.count
         centered = x - moments.mean
@@ -330,7 +331,7 @@ class PerTaskVectorWrapper(_PerTask, MetaVectorWrapper):
                     f"statistics in {type(self).__name__}; if these are different tasks, wrap each "
                     "group's environments in TaskNameWrapper(env, task_id=<the group's index>); if "
                     "they are the same task, name it with TaskNameWrapper(env, task_name=...)",
-                    stacklevel=4,
+                    stacklevel=find_stacklevel(),
                 )
 
     def _check_finite(self, values: AnyArray, samples: AnyArray, rows: NDArray[np.bool_]) -> None:

@@ -13,18 +13,21 @@ from gymnasium.spaces.utils import flatten_space
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
 
 from mtwrappers.common.checks import above_zero, check_flag, check_rows
 from mtwrappers.common.equality import same_values
 from mtwrappers.common.spaces import append_box, as_row, require_floating_box, summary
 from mtwrappers.common.types import AnyArray, AnySpace, Info, Options, State
 from mtwrappers.state.identity import keep_arguments
+from mtwrappers.state.registry import require_names
 from mtwrappers.vector.arguments import split_options
 from mtwrappers.vector.contract import StepResult
 from mtwrappers.wrappers.vector import MetaVectorWrapper, require_single
 
 # Methods that return the task, in the order of preference; otherwise it is ``info["task_id"]``.
 _TASK_READERS = ("get_task_state", "get_task")
+_STATE_NAMES = ("tails", "tasks", "stepped")
 
 
 class RL2Observation(gymnasium.Wrapper[AnyArray, Any, AnyArray, Any], RecordConstructorArgs):
@@ -114,8 +117,12 @@ class RL2Observation(gymnasium.Wrapper[AnyArray, Any, AnyArray, Any], RecordCons
         return self._memory.get_state()
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Takes what `get_state` returned."""
-        self._memory.set_state(state)
+        """Restores the state that `get_state` returned.
+
+        Raises:
+            TypeError, ValueError: If ``state`` does not fit; nothing is changed then.
+        """
+        self._memory.set_state(require_names(state, _STATE_NAMES, self))
 
 
 class VectorRL2Observation(MetaVectorWrapper):
@@ -209,8 +216,13 @@ class VectorRL2Observation(MetaVectorWrapper):
         return {**self._memory.get_state(), "set": self._set.tolist()}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Takes what `get_state` returned."""
-        task_was_set = np.array(check_rows(state["set"], self.num_envs, "set"), dtype=np.bool_)
+        """Restores the state that `get_state` returned.
+
+        Raises:
+            TypeError, ValueError: If ``state`` does not fit; nothing is changed then.
+        """
+        require_names(state, (*_STATE_NAMES, "set"), self)
+        task_was_set = _read_flags(state["set"], self.num_envs, "set")
         self._memory.set_state(state)
         self._set = task_was_set
 
@@ -274,18 +286,20 @@ class _Memory:
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Takes what `get_state` returned, or raises `ValueError` and changes nothing."""
+        """Restores the state that `get_state` returned, or raises and changes nothing."""
         n, width = self._template[:, self._size :].shape
         tails = np.asarray(state["tails"])
         if tails.shape != (n, width):
             raise ValueError(
                 f"expected the appended values of {n} environments, {(n, width)}, got {tails.shape}"
             )
+        if tails.dtype.kind not in "biuf":
+            raise ValueError(f"expected numbers as appended values, got dtype {tails.dtype}")
         tasks = check_rows(state["tasks"], n, "tasks")
-        stepped_once = check_rows(state["stepped"], n, "stepped")
+        stepped_once = _read_flags(state["stepped"], n, "stepped")
         self._template[:, self._size :] = tails
         self._tasks = copy.deepcopy(tasks)
-        self._stepped_once = np.array(stepped_once, dtype=np.bool_)
+        self._stepped_once = stepped_once
 
     def begin(self, i: int, task: Any, new: bool) -> None:
         """Begins an episode of environment ``i``, and a trial if ``new`` or the task changed."""
@@ -321,6 +335,12 @@ class _Memory:
         appended: AnyArray = self._template[rows].copy()
         appended[..., : self._size] = obs
         return appended
+
+
+def _read_flags(value: Any, n: int, name: str) -> NDArray[np.bool_]:
+    """Returns the flags of ``n`` environments in a state as a new array ``(n,)``, or raises."""
+    flags = [check_flag(flag, f"{name} of the state") for flag in check_rows(value, n, name)]
+    return np.array(flags, dtype=np.bool_)
 
 
 def _asks_for_a_task(options: Options | None) -> bool:

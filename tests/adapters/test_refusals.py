@@ -69,7 +69,8 @@ def test_odd_uses_say_what_was_expected_and_what_came(call, error, message):
     refusal(
         lambda adapt: adapt(SyncVectorEnv(counting_makers(2))),
         TypeError,
-        "expected a MetaVectorEnv, ...got SyncVectorEnv",
+        "expected a MetaVectorEnv, ...got SyncVectorEnv: make the same environments with "
+        "mtwrappers.as_vector(env_fns)",
     ),
     refusal(
         lambda adapt: adapt(ClipReward(three_envs(), 0, 1)),

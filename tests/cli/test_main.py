@@ -138,9 +138,9 @@ def test_an_error_names_the_environment_that_lacks_something(capsys, monkeypatch
     def fail():
         raise with_place(DependencyNotInstalled("pip install it"), "environment 3")
 
-    monkeypatch.setattr("mtwrappers.cli.list._row", lambda *arguments: fail())
+    monkeypatch.setattr("mtwrappers.cli.rollout.make_benchmark", lambda *_, **__: fail())
     with pytest.raises(SystemExit, match=r"^2$"):
-        main(["list"])
+        main(["rollout", "MT10"])
     assert capsys.readouterr().err == "mtwrappers: error: environment 3: pip install it\n"
 
 

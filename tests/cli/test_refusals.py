@@ -34,6 +34,7 @@ FILES = {
     "own.txt": POLICIES,
     "broken.py": "def act(obs): ...\n1 / 0\n",
     "class.py": "class Own: ...\n\ndef make():\n    return Own\n",
+    "old.py": "class Old:\n    def reset(self): ...\n\n    def step(self, action): ...\n",
     "broken.json": "{",
 }
 RANDOM, EXPERTS = "random/metaworld-3.1-MT10", "reference:experts/metaworld-3.1-MT10"
@@ -253,8 +254,14 @@ def _files(tmp_path, monkeypatch):
         ("check none:Walk-v0", "No module named 'none'"),
         (
             "check Qbert2-v0",
-            "no such id; an id that a module registers begins with its name, such as my_module:Id-",
+            "no such id; an id of your own module is written my_module:Qbert2-v0",
         ),
+        (
+            "check CartPoles-v1",
+            "'phys2d/CartPole-v1'? An id of your own module is written my_module:CartPoles-v1",
+        ),
+        ("check my_env:Qbert2-v0", "my_env:Qbert2-v0: no such id; my_env does not register it"),
+        ("check my_env:WalkEnv --vector", "my_env:WalkEnv: vector is for ids; leave it out"),
         ("check my_env:CartPole-v1 --ignore time", "ignore must be names of infos such as"),
         ("check my_env:WalkEmv", "my_env has no 'WalkEmv'; did you mean 'WalkEnv'?"),
         (
@@ -275,7 +282,12 @@ def _files(tmp_path, monkeypatch):
         ("check my_env:WalkEnv --kwargs [3]", "--kwargs must be a JSON object, got [3]"),
         (
             "check class.py:make",
-            "must make a gymnasium.Env or VectorEnv, got <class 'user_file.Own'>",
+            "must make a gymnasium.Env or VectorEnv, got <class 'user_file.Own'>\n",
+        ),
+        (
+            "check old.py:Old",
+            "; an environment of the old Gym needs the class on the page 'Coming from other "
+            "packages'\n",
         ),
     ],
 )

@@ -33,6 +33,7 @@ def refusal(check, value):
     [
         (checks.positive, "1 an-int"),
         (checks.not_negative, "0 1 an-int"),
+        (checks.check_limit, "-1 1 an-int"),
         (lambda value, name: checks.check_index(value, 2, name), "0 1 an-int"),
         (checks.check_fraction, "0 1 an-int a-float"),
         (checks.above_zero, "1 1.5 10**30 an-int a-float"),

@@ -606,8 +606,8 @@ LEARNER = "make_learner(env) must return a function learn(steps), which trains i
     refusal(
         lambda: EvaluationResult([Episode("a", 0, 1.0, 5)]).described(seed=1),
         TypeError,
-        "EvaluationResult.described got an unexpected keyword argument 'seed': it takes ['note', "
-        "'policy', 'training_seed', 'training_steps']",
+        "EvaluationResult.described got an unexpected keyword argument 'seed': did you mean "
+        "'training_seed'?",
     ),
     refusal(
         lambda: EvaluationResult([Episode("a", 0, 1.0, 5)]).described("ppo"),

@@ -57,7 +57,7 @@ def test_a_history_goes_on_from_a_state_that_went_through_json_in_mid_episode():
     record(history, 0, True, 2.5)
     record(history, 1, None)
     history.begin(1)
-    history.step(4.0, False, {"success": True})
+    history.step(np.float32(4.0), False, {"success": True})
     state = json.loads(json.dumps(history.get_state()))
     restored.set_state(state)
     for task_history in (history, restored):

@@ -99,3 +99,14 @@ def test_the_dtype_of_actions_does_not_depend_on_which_environment_is_first(orde
         seen = env.active_env.unwrapped.seen
         assert seen.dtype == dtype
         assert (seen == dtype(0.1)).all()
+
+
+def test_bounds_are_compared_in_the_dtype_of_each_environment():
+    env = MultiEnvWrapper([partial(arm, -0.1, 0.1, dtype) for dtype in TYPES[::-1]], unify="pad")
+    assert env.action_space.high.tolist() == [0.1, 0.1]
+    env.reset(seed=0, options={"task_state": 1})
+    env.step(env.action_space.high)
+    assert env.active_env.unwrapped.seen in env.active_env.unwrapped.action_space
+    makers = [partial(arm, -0.1, 0.1, dtype) for dtype in TYPES]  # float32's 0.1 is above 0.1
+    with pytest.raises(ValueError, match=r"task 1 .* other bounds.* expected \[-0\.1000000014"):
+        MultiEnvWrapper(makers, unify="pad")

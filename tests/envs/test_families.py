@@ -199,7 +199,7 @@ def test_a_task_that_is_none_of_the_family_is_refused_and_the_task_is_kept(name,
             r"'promp' of HalfCheetahVel has published no list .* got 'train'; .* \['pearl'\]",
         ),
         ({"task_encoding": "onehot"}, ValueError, r"task_encoding must be .* got 'onehot'"),
-        ({"episode_steps": 0}, ValueError, r"got 0"),
+        ({"episode_steps": 0}, ValueError, r"(^|: )episode_steps, if .* positive integer, got 0"),
         ({"goal": 1}, TypeError, r"HalfCheetahVel got an unexpected keyword argument 'goal'"),
     ],
 )

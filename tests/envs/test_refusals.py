@@ -79,6 +79,11 @@ from tests.refusals import (
         "max_episode_steps of task 1, if it is not -1 (no limit), must be a positive integer, got",
     ),
     refusal(
+        lambda: make_vec("MultiEnv", max_episode_steps=-1.0),
+        ValueError,
+        "max_episode_steps, if it is not -1 (no limit), must be a positive integer, got -1.0",
+    ),
+    refusal(
         lambda: make_vec("MultiEnv", max_episode_steps=5, env_kwargs={"max_episode_steps": 6}),
         ValueError,
         "pass max_episode_steps of 'Acrobot-v1' as an argument or in env_kwargs, got 5 and 6",

@@ -97,6 +97,15 @@ def test_goals_are_drawn_from_the_square_or_the_half_circle():
         assert angles.var() == pytest.approx(math.pi**2 / 12, abs=0.04)
 
 
+def test_the_task_spaces_of_two_environments_have_streams_of_their_own():
+    space, other_space = (make("PointRobot").unwrapped.task_space for _ in range(2))
+    space.seed(0)
+    first = space.sample()
+    space.seed(0)
+    other_space.sample()
+    assert space.sample()["goal"].tolist() == first["goal"].tolist()
+
+
 def test_pearls_lists_are_those_of_its_code():
     np.random.seed(1337)  # what its constructors call
     goals = [[np.random.uniform(-1.0, 1.0), np.random.uniform(-1.0, 1.0)] for _ in range(100)]

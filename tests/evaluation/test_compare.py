@@ -104,6 +104,17 @@ def test_several_results_of_a_policy_are_runs():
     assert "a single run has no interval: it says nothing about other runs" in str(single)
 
 
+def test_an_interval_that_excludes_zero_never_shows_it():
+    def lines(difference):
+        [comparison] = compare({"one": [result(a=1)], "other": [result(a=3)]})
+        row = dataclasses.replace(comparison.tasks["a"], difference=difference)
+        return str(dataclasses.replace(comparison, tasks={"a": row}, overall={})).splitlines()
+
+    assert "+4e-03 to +0.81 *" in "".join(lines(Estimate(0.4, 0.004, 0.81)))
+    assert "-0.81 to -4e-03 *" in "".join(lines(Estimate(-0.4, -0.81, -0.004)))
+    assert "+0.00 to +0.81" in "".join(lines(Estimate(0.4, 0.0, 0.81)))
+
+
 def test_a_difference_without_interval_says_that_runs_are_equal(monkeypatch):
     first, second = (
         [result(i, a=k, b=k, c=4) for i, k in enumerate(ks)] for ks in ((4, 4, 4), (0, 0, 0))

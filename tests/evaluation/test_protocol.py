@@ -111,6 +111,7 @@ def test_every_field_counts_in_the_digest():
         ({"means": ()}, "means must be 'tasks', 'groups' or both, got none"),
         ({"means": ("groups",)}, "a mean over groups needs groups"),
         ({"benchmark": "MT10"}, "MT10 takes no env_name, got 'drawer-close-v3'"),
+        ({"benchmark": "MT10", "env_name": ""}, "MT10 takes no env_name, got ''"),
         ({"env_name": None}, "MT1 needs an env_name, got None"),
         ({"kind": "test"}, "MT1 has no test tasks"),
         ({"success": "first"}, "success must be of the type .*'any', 'last'.* int"),
@@ -125,6 +126,10 @@ def test_every_field_counts_in_the_digest():
         ({"camera_name": "corner"}, "observation='state' and camera_name='corner' do not go"),
         ({"observation": "pixels"}, "observation='pixels' and camera_name=None do not go together"),
         ({**SEEN_FIELDS, "descriptions": None}, "needs descriptions, got None"),
+        (
+            {**SEEN_FIELDS, "descriptions": [["push-v3", "Push"], ["push-v3", "Shove"]]},
+            r"descriptions must have each class once, got \['push-v3', 'push-v3'\]",
+        ),
         ({"name": "a\nb"}, r"must be printable ASCII .*, got 'a\\nb'"),
         ({"name": "rlinf"}, "rlinf is for MT50, got MT1: .* give a variant another name"),
         ({"name": "lerobot-0.6-states"}, "is derived from lerobot-0.6, .*: give a variant ano"),

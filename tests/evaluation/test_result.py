@@ -157,6 +157,8 @@ def test_results_are_equal_by_what_was_measured_and_said():
     [
         ({"note": "x" * 1001}, r"the note must have at most 1000 .*xxx\.\.\.' \(1001 characters\)"),
         ({"note": "two\nlines"}, r"the note must have at most 1000 printable .*'two\\nlines'"),
+        ({"name": "x"}, r"unexpected keyword argument 'name': did you mean 'policy'\?"),
+        ({"seed": 0}, r"unexpected keyword argument 'seed': did you mean 'training_seed'\?"),
         ({"policy": "\u202ea"}, r"the name of a policy must be printable, got '\\u202ea'"),
     ],
 )

@@ -214,6 +214,12 @@ def test_a_reset_draws_a_task_only_when_it_is_asked_to():
         env.reset(options={"resample_task": 1})
 
 
+def test_a_seed_may_be_an_integer_of_numpy():
+    env, other_env = (MetaWorldSetTaskEnv(**PAIR_ENV) for _ in range(2))
+    assert equal(env.reset(seed=np.int64(3)), other_env.reset(seed=3))
+    assert equal(env.sample_tasks(3), other_env.sample_tasks(3))
+
+
 def test_a_state_that_earlier_versions_saved_is_restored():
     env, restored = (MetaWorldSetTaskEnv(**PAIR_ENV, seed=3) for _ in range(2))
     env.set_task(env.sample_tasks(3)[2])

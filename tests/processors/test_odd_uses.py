@@ -9,7 +9,7 @@ from mtwrappers import (
     SampleProcessor,
     ZeroBaseline,
 )
-from mtwrappers.processors.returns import discounted_sums
+from mtwrappers.processors.returns import discounted_sums, gae
 from tests.refusals import assert_refused, refusal, refusals
 
 PATH = {"observations": np.zeros((3, 2)), "actions": np.zeros((3, 1)), "rewards": np.ones(3)}
@@ -45,7 +45,7 @@ def process(**changes):
     refusal(
         lambda: LinearFeatureBaseline(-1),
         ValueError,
-        "reg_coeff must be finite, and zero or greater, got -1",
+        "reg_coeff must be zero or more and finite, got -1",
     ),
     refusal(
         lambda: LinearTimeBaseline().predict({}),
@@ -81,6 +81,26 @@ def process(**changes):
         lambda: discounted_sums(1.0, 0.5, [1]),
         ValueError,
         "lengths must add up to 1 steps, got [1] for values of shape ()",
+    ),
+    refusal(
+        lambda: gae(np.ones(2), np.ones(2), [0.0], 0.9, 0.5, [3]),
+        ValueError,
+        "lengths must add up to 2 steps, got [3]",
+    ),
+    refusal(
+        lambda: gae(np.ones(2), np.ones(2), [0.0], 2.0, 0.5, [2]),
+        ValueError,
+        "discount must be in [0, 1], got 2.0",
+    ),
+    refusal(
+        lambda: gae(np.ones(2), np.ones(2), [0.0], 0.9, 2.0, [2]),
+        ValueError,
+        "gae_lambda must be in [0, 1], got 2.0",
+    ),
+    refusal(
+        lambda: LinearTimeBaseline().set_state({}),
+        ValueError,
+        "expected ['params'] of LinearTimeBaseline, got []",
     ),
 )
 def test_odd_uses_say_what_was_expected_and_what_came(call, error, message):

@@ -96,7 +96,13 @@ LOGGED_RETURNS = {
 @every_type
 @pytest.mark.parametrize(
     ("log", "keys"),
-    [(False, ()), (True, LOGGED_RETURNS), ("all", LOGGED_RETURNS), ("reward", ("AverageReturn",))],
+    [
+        (False, ()),
+        (True, LOGGED_RETURNS),
+        (np.True_, LOGGED_RETURNS),
+        ("all", LOGGED_RETURNS),
+        ("reward", ("AverageReturn",)),
+    ],
 )
 def test_returns_of_all_paths_are_logged_with_the_prefix(processor_type, log, keys):
     logged = {}

@@ -72,6 +72,14 @@ TWO, THREE = np.ones(2), np.ones(3)  # for two steps, and for three
             r"env_infos\['a'\] of path 1 .*\(2,\), got \(3,\)",
         ),
         (
+            paths_with_infos({"a": (TWO, TWO)}, {"a": (TWO,)}),
+            r"env_infos\['a'\] of path 1 of {} must be a tuple of 2 as in path 0 .*, got 1",
+        ),
+        (
+            paths_with_infos({"a": (TWO, TWO)}, {"a": np.ones((2, 2))}),
+            r"env_infos\['a'\] of path 1 of {} must be a tuple of 2 as in path 0 .*, got array",
+        ),
+        (
             paths_with_infos({"a": {"b": TWO}}, {"a": TWO}),
             r"env_infos\['a'\] of path 1 .* must be a dict",
         ),

@@ -253,6 +253,27 @@ def test_agent_infos_that_change_between_chunks_are_refused():
         caller(np.zeros((2, 4)))
 
 
+@pytest.mark.parametrize(
+    ("infos", "message"),
+    [
+        ([np.zeros((2, 1)), {"b": np.zeros((2, 1))}], "infos a must be an array in every call"),
+        ([{"b": np.zeros((2, 1))}, np.zeros((2, 1))], "infos a must be a dict in every call"),
+    ],
+)
+def test_agent_infos_that_become_nested_or_flat_are_refused(infos, message):
+    class Changes:
+        def __init__(self):
+            self.answers = iter(infos)
+
+        def get_actions(self, observations):
+            return np.zeros((2, 1, 2, 2)), {"a": next(self.answers)}
+
+    caller = PolicyCaller(mt.ActionChunks(Changes(), 1), 2, 1)
+    caller(np.zeros((2, 4)))
+    with pytest.raises(ValueError, match=message):
+        caller(np.zeros((2, 4)))
+
+
 # Meta-World.
 
 

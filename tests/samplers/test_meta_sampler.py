@@ -73,7 +73,7 @@ def chance_lengths(seed, episodes):
 @pytest.mark.parametrize(("paths_a_task", "envs_per_task"), [(4, 4), (6, 2), (5, 3)])
 def test_each_environment_gives_its_own_first_episodes_short_or_long(paths_a_task, envs_per_task):
     per_env, remainder = divmod(paths_a_task, envs_per_task)
-    paths = sample(ChanceEnv(), lazy, paths_a_task, 2, 50, envs_per_task, seed=7)
+    paths = sample(ChanceEnv(), lazy, paths_a_task, 2, 50, envs_per_task, seed=7, tasks=TASKS)
     expected = {task: [] for task in range(2)}
     for index in range(2 * envs_per_task):
         task, k = divmod(index, envs_per_task)
@@ -138,6 +138,26 @@ def test_no_trajectory_is_on_a_task_that_was_not_set(make):
         message = "call update_tasks before obtain_samples: .* would draw a task of its own"
         with pytest.raises(RuntimeError, match=message):
             sampler.obtain_samples()
+
+
+@pytest.mark.parametrize("env", [CountingSetTaskEnv, CountingSetTaskEnv()])
+def test_no_task_is_the_one_that_all_new_environments_have(env):
+    with closing(mt.MetaSampler(env, lazy, 2, 3, 5)) as sampler:
+        message = "call update_tasks before obtain_samples: otherwise its 3 tasks are all the task"
+        with pytest.raises(RuntimeError, match=message):
+            sampler.obtain_samples()
+        sampler.update_tasks()
+        assert lengths(sampler.obtain_samples()) == {task: [3, 3] for task in range(3)}
+
+
+@pytest.mark.parametrize(
+    ("env", "num_tasks"),
+    [(CountingSetTaskEnv, 1), ([CountingSetTaskEnv] * 2, 2), (partial(CountingEnv, 2), 2)],
+    ids=["one task", "constructors", "no tasks"],
+)
+def test_tasks_need_not_be_set_if_there_are_none_to_set(env, num_tasks):
+    paths = sample(env, lazy, 2, num_tasks, 5)
+    assert [len(task_paths) for task_paths in paths.values()] == [2] * num_tasks
 
 
 class DrawingEnv(CountingEnv):
@@ -288,6 +308,23 @@ def test_the_environments_that_the_sampler_made_are_closed_and_the_one_given_is_
     assert not given_env.closed
 
 
+def test_the_environments_of_a_sampler_that_cannot_be_made_are_closed():
+    made_envs = []
+
+    class Unseedable(CountingSetTaskEnv):
+        def __init__(self):
+            super().__init__()
+            made_envs.append(self)
+
+        def reset(self, *, seed=None, options=None):
+            raise OSError("no entropy")
+
+    with pytest.raises(OSError, match="no entropy"):
+        mt.MetaSampler(Unseedable, lazy, 2, 2, 5, seed=0)
+    assert len(made_envs) >= 2
+    assert all(env.closed for env in made_envs)
+
+
 @pytest.mark.parametrize("space", ["actions", "observations"])
 def test_spaces_that_are_no_arrays_are_refused(space):
     env = WordEnv(3) if space == "actions" else BagEnv(3)
@@ -338,7 +375,7 @@ def test_agent_infos_that_change_their_form_are_refused():
 
     message = r"agent_infos\['mean'\] of step 1 must have shape .*1\).* got .*2\)"
     with pytest.raises(ValueError, match=message):
-        sample(mt.PointGoalEnv(), Grows(), 2, 2, 2)
+        sample([mt.PointGoalEnv] * 2, Grows(), 2, 2, 2)
 
 
 # Meta-World.

@@ -1,14 +1,16 @@
 """How policies are asked, and the forms in which they may answer."""
 
 import functools
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
+from functools import partial
 
 import numpy as np
 import pytest
 from gymnasium.spaces import Discrete
 
+from mtwrappers import MetaSampler
 from mtwrappers.samplers.policies import PolicyCaller
-from tests.fakes import equal
+from tests.fakes import CountingEnv, equal
 from tests.refusals import assert_refused, refusal, refusals
 
 # Two tasks with three environments each, and observations of two numbers.
@@ -188,6 +190,21 @@ def test_reset_takes_a_mask_or_nothing(reset, received):
         caller.reset(np.arange(6) < 1)
     caller.reset(np.zeros(6, dtype=np.bool_))
     assert log == received
+
+
+def test_the_warning_of_a_reset_without_a_mask_names_the_line_of_the_program():
+    class Policy:
+        def reset(self):
+            """Forgets the episode."""
+
+        def __call__(self, observations):
+            return np.zeros(len(observations), dtype=np.int64)
+
+    makers = [partial(CountingEnv, length) for length in (1, 3)]
+    sampler = MetaSampler(makers, Policy(), 2, 2, 9, 1)
+    with closing(sampler), pytest.warns(UserWarning, match="takes no mask") as warned:
+        sampler.obtain_samples()
+    assert [warning.filename for warning in warned] == [__file__]
 
 
 class Grad:

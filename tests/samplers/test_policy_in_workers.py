@@ -143,7 +143,9 @@ def zeros(observations):
 
 
 def slow(policy=zeros, **kwargs):
-    return MetaSampler(partial(SlowEnv, 100), policy, 2, 2, 100, seed=0, **{**APART, **kwargs})
+    return MetaSampler(
+        [partial(SlowEnv, 100)] * 2, policy, 2, 2, 100, seed=0, **{**APART, **kwargs}
+    )
 
 
 def fails(observations):

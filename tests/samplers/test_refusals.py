@@ -68,12 +68,12 @@ POLICY = (
         "<CountingEnv instance> has no sample_tasks(n);",
     ),
     refusal(
-        lambda: sampler(policy=lambda o: o * NAN).obtain_samples(),
+        lambda: sampler([mtwrappers.PointGoalEnv] * 2, lambda o: o * NAN).obtain_samples(),
         ValueError,
         "actions of environments [0, 1, 2,",
     ),
     refusal(
-        lambda: closed(sampler()).obtain_samples(),
+        lambda: closed(sampler(meta_batch_size=1)).obtain_samples(),
         ClosedEnvironmentError,
         "MetaIterativeEnvExecutor was",
     ),

@@ -198,6 +198,15 @@ def test_states_of_another_form_are_refused(sampler_type):
     state = {**sampler.get_state(), "envs": tasks.get_state()["envs"]}
     with pytest.raises(ValueError, match="expected meta_batch_size 1, got 3"):
         sampler.set_state(state)
+    state = sampler.get_state()
+    for change, error, message in (
+        ({"seed": "0"}, TypeError, "a seed must be an integer, got '0'"),
+        ({"policy_seed": -1}, ValueError, "a seed must be zero or greater, got -1"),
+        ({"iteration": "1"}, ValueError, "iteration of the state must be zero or a positive int"),
+    ):
+        with pytest.raises(error, match=message):
+            sampler.set_state({**state, **change})
+        assert equal(sampler.get_state(), state)
 
 
 @both

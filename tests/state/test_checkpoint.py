@@ -10,16 +10,18 @@ import tracemalloc
 import zipfile
 from contextlib import closing
 from functools import partial
+from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.vector import SyncVectorEnv
 from gymnasium.wrappers import NormalizeObservation, NormalizeReward, RecordEpisodeStatistics
 
 import mtwrappers as mt
 from mtwrappers.state import env_state
 from mtwrappers.state.checkpoint import VERSION, CheckpointError
-from tests.fakes import equal
+from tests.fakes import CountingEnv, equal
 
 PENDULUM = [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (8.0, 9.0)]
 make_vec = partial(mt.MetaIterativeEnvExecutor, PENDULUM, 2, journal=True)
@@ -27,6 +29,13 @@ make_vec = partial(mt.MetaIterativeEnvExecutor, PENDULUM, 2, journal=True)
 
 def step(envs, n=10):
     return [envs.step(np.full((2, 1), 0.1 * t, np.float32)) for t in range(n)]
+
+
+@pytest.mark.parametrize("call", [mt.save_checkpoint, mt.load_checkpoint])
+def test_objects_have_names(call, tmp_path):
+    message = r"takes 1 positional argument \(path\), got 2: pass others by name: envs=envs"
+    with pytest.raises(TypeError, match=message):
+        call(tmp_path / "run.ckpt", {"steps": 3})
 
 
 # What goes in comes out.
@@ -99,6 +108,11 @@ class FakeNetwork:
     ("objects", "message"),
     [
         ({"sampler": object()}, r"sampler must have get_state\(\) and set_state\(\)"),
+        ({"steps": 3}, r"got 3; put it into a dict, such as progress=\{'steps': 3\}"),
+        (
+            {"envs": SimpleNamespace(vec_env=SyncVectorEnv([CountingEnv]))},
+            r"; pass the vector environment inside it, envs.vec_env",
+        ),
         ({"it": {"a": [1, print]}}, r"it\['a'\]\[1\] is <built-in function"),
         ({"it": {"x": np.array([object()])}}, r"it\['x'\] is array"),
         ({"it": {"x": np.ma.array([1.0], mask=[True])}}, "(?s)masked_array.*dArray of float64"),

@@ -4,6 +4,7 @@ import dataclasses
 import warnings
 from contextlib import closing
 from functools import partial
+from typing import NamedTuple
 
 import gymnasium
 import pytest
@@ -80,6 +81,19 @@ class Negated(gymnasium.RewardWrapper):
 
 @dataclasses.dataclass
 class Goal:
+    x: int
+
+
+@dataclasses.dataclass
+class OtherGoal:
+    x: int
+
+
+class Point(NamedTuple):
+    x: int
+
+
+class OtherPoint(NamedTuple):
     x: int
 
 
@@ -214,6 +228,16 @@ DIFFERENT = [
     (make_maze, {"env": "large"}, "env 'large', got 'small'"),
     (PickledEnv, {"length": 3}, "length 3, got 2"),
     (partial(make_multi, goals=[Goal(1)]), {"goals": [Goal(2)]}, ".*.goal.x 2, got 1"),
+    (
+        partial(make_multi, goals=[Goal(1)]),
+        {"goals": [OtherGoal(1)]},
+        ".*.goal.type 'OtherGoal', got 'Goal'",
+    ),
+    (
+        partial(make_multi, goals=[Point(1)]),
+        {"goals": [OtherPoint(1)]},
+        ".*.goal.type 'OtherPoint', got 'Point'",
+    ),
 ]
 # What makes an environment, and a setting of it that may differ.
 SAME = [
@@ -325,8 +349,9 @@ def test_a_checkpoint_of_arguments_that_are_not_kept_warns_when_it_is_saved(make
         with pytest.warns(
             UserWarning,
             match=f"cannot compare the arguments of {name}, because these are not kept: pass the",
-        ):
+        ) as caught:
             mt.save_checkpoint(tmp_path / "run.ckpt", env=env)
+        assert [warning.filename for warning in caught] == [__file__]  # the caller's
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,21 @@ def env_pool():
         "environments 0 and 1 of envs are the same environment",
     ),
     refusal(
+        lambda: env_pool().set_state({}),
+        ValueError,
+        "expected ['rng'] of EnvPoolSampler, got []",
+    ),
+    refusal(
+        lambda: env_pool().set_state({"rng": {}}),
+        ValueError,
+        "rng of the state must have the state of a generator",
+    ),
+    refusal(
+        lambda: SetTaskSampler(PointGoalEnv).set_state(env_pool().get_state()),
+        ValueError,
+        "expected ['env', 'rng'] of SetTaskSampler, got ['rng']",
+    ),
+    refusal(
         lambda: SetTaskSampler(CountingEnv),
         TypeError,
         "<CountingEnv instance> has no sample_tasks(n)",

@@ -196,6 +196,18 @@ def test_a_seed_that_does_not_determine_the_tasks_is_reported_once(env_type):
 
 
 @pytest.mark.usefixtures("same_random_state")
+@pytest.mark.parametrize("with_replacement", [False, True])
+def test_the_report_of_a_seed_names_the_line_of_the_program(with_replacement):
+    class FiveTasksEnv(OldEnv):
+        num_tasks = 5
+
+    sampler = mt.SetTaskSampler(FiveTasksEnv, seed=3)
+    with pytest.warns(UserWarning, match="draws other tasks") as warned:
+        sampler.sample(1, with_replacement)
+    assert [warning.filename for warning in warned] == [__file__]
+
+
+@pytest.mark.usefixtures("same_random_state")
 def test_the_check_of_a_seed_changes_no_global_random_state_and_no_draw():
     np.random.seed(5)
     expected = np.random.uniform(0, 2, 2).tolist()

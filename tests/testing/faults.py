@@ -1047,7 +1047,7 @@ ENVS = {
         "files are still open after close(): /",
     ),
     # Tasks.
-    "global tasks": (GlobalTasksEnv, "tasks", "draws from the global np.random"),
+    "global tasks": (GlobalTasksEnv, "tasks", "sample_tasks() draws from the global np.random"),
     "tasks without a seed": (
         subclass(ScaledEnv, sample_tasks=lambda s, n: [{"scale": RNG.uniform()} for _ in range(n)]),
         "tasks",

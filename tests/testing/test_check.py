@@ -289,6 +289,16 @@ def test_an_environment_that_cannot_run_in_a_new_process_is_named():
     )
 
 
+def test_a_new_process_imports_the_module_of_an_id_of_a_vector_environment(tmp_path, monkeypatch):
+    (tmp_path / "vector_ids.py").write_text(
+        "import gymnasium\n"
+        "gymnasium.register('tests/VectorIds-v0', 'tests.testing.faults:WalkEnv')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    report = check("vector_ids:tests/VectorIds-v0", vector=True)
+    assert (report.kind, report["other process"].outcome) == ("vector environment", "passed")
+
+
 # Environments that raise.
 
 

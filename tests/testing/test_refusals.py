@@ -18,6 +18,11 @@ from tests.refusals import assert_refused, refusal, refusals
         "ignore must be names of infos such as",
     ),
     refusal(
+        lambda: check_vector_env(CountingEnv, vector=True),
+        ValueError,
+        "vector is for ids; leave it out",
+    ),
+    refusal(
         lambda: check_meta_vector_env(lambda m, **_: 3, counting_makers(2)),
         AssertionError,
         "make_vector must ...got 3",

@@ -229,7 +229,7 @@ BROKEN_MT = {
     ),
     "global, of tasks": (
         change_mt_returns(sample_task_state=lambda s, task: (random.random(), task)[1]),
-        "a method of seeds or tasks, or reset with options, draws from the global",
+        "sample_task_state() draws from the global random",
     ),
     "fills options": (
         run_after_reset(lambda s, options: options is not None and options.update(seen=True)),

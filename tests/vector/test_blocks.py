@@ -97,10 +97,31 @@ def test_without_autoreset_episodes_end_as_in_the_mode_disabled(executor, mode):
             assert envs.step(NO_ACTIONS)[2].tolist() == [True, False, False, True]
             assert envs.call("steps") == (2, 0, 4, 4)
         else:
-            with pytest.raises(ResetNeeded):
+            with pytest.raises(ResetNeeded, match=r"environments \[1\] have ended"):
                 envs.step(NO_ACTIONS)
         assert equal(envs.reset(seed=7), disabled.reset(seed=7))
         assert equal(envs.step(NO_ACTIONS), disabled.step(NO_ACTIONS))
+
+
+@both_executors
+def test_an_episode_that_ended_without_autoreset_is_not_stepped_further(executor):
+    """Whether its last step was awaited afterwards, or its state was set elsewhere."""
+    with (
+        closing(make_counting_envs(executor, journal=True)) as envs,
+        closing(make_counting_envs(executor, journal=True)) as other,
+    ):
+        envs.reset(seed=0)
+        envs.step(NO_ACTIONS)
+        with envs.without_autoreset():
+            envs.step_async(NO_ACTIONS)
+        assert envs.step_wait()[2].tolist() == [True, False, False, False]
+        other.set_state(envs.get_state())
+        for vector_env in envs, other:
+            with pytest.raises(ResetNeeded, match=r"environments \[0\] have ended"):
+                vector_env.step(NO_ACTIONS)
+            mask = np.array([True, False, False, False])
+            vector_env.reset(options={"reset_mask": mask})
+            assert vector_env.step(NO_ACTIONS)[1].tolist() == [1, 3, 3, 3]
 
 
 # Functions of blocks; what one leaves that raises is in ``test_journal.py``.

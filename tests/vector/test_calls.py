@@ -125,7 +125,7 @@ def test_task_states_are_set_where_there_is_no_set_task(executor):
 @both_executors
 def test_seeds_reach_their_environments_and_no_others(executor):
     with closing(executor(counting_makers(3), 3)) as envs:
-        for seed in 5, np.int64(0), None, [8, None, 8], (7, 6, 5), np.array([4, 9, 4]):
+        for seed in np.array(5), np.int64(0), None, [8, None, 8], (7, 6, 5), np.array([4, 9, 4]):
             envs.reset(seed=seed)
         envs.reset(seed=40, options={"reset_mask": np.array([False, True, True])})
         first, second, third = envs.get_attr("seeds")

@@ -10,6 +10,7 @@ import time
 from functools import partial
 
 import gymnasium
+import numpy as np
 import pytest
 
 from mtwrappers import WorkerDiedError
@@ -163,6 +164,20 @@ def test_the_error_names_the_task_that_an_autoreset_has_drawn():
         envs.step([0, 0])
     kill(envs, 1)
     with pytest.raises(WorkerDiedError, match=r"environment 1 of task 1 \(task 3\)"):
+        envs.step([0, 0])
+
+
+class ArrayNameEnv(CountingEnv):
+    """Has an array for the name of its task."""
+
+    def _info(self):
+        return {"task_name": np.array([1, 2])}
+
+
+def test_the_error_names_a_task_whose_name_is_no_string():
+    envs = make_reset_envs([ArrayNameEnv] * 2, 2, 1, workers=2)
+    kill(envs, 1)
+    with pytest.raises(WorkerDiedError, match=r"environment 1 of task 1 \(\[1 2\]\)"):
         envs.step([0, 0])
 
 

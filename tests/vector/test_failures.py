@@ -13,10 +13,12 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.error import NamespaceNotFound, ResetNeeded
+from gymnasium.spaces import Discrete, Tuple
 from gymnasium.vector import SyncVectorEnv
 
 from mtwrappers import as_vector
 from mtwrappers.common.errors import WorkerTraceback
+from tests.fakes import equal
 from tests.vector.fakes import all_modes, both_executors
 from tests.vector.faults import (
     FAULT,
@@ -27,6 +29,7 @@ from tests.vector.faults import (
     fail,
     faulty_calls,
     fragile_makers,
+    kill,
     parallel,
 )
 from tests.vector.processes import PATIENCE, needs_proc
@@ -230,7 +233,7 @@ def test_an_argument_that_cannot_be_sent_changes_nothing_and_the_next_call_works
 
 
 class WorkerOnlyObject:
-    """Can be unpickled in the process that has made it, and raises in any other."""
+    """Can be unpickled in the process that has pickled it, and raises in any other."""
 
     def __reduce__(self):
         return unpickle_in_process, (os.getpid(),)
@@ -256,6 +259,28 @@ def test_an_answer_that_cannot_be_read_is_a_failure_of_its_command_alone(executo
             envs.call("run_fault")
         assert envs.get_attr("first") == (0, 100, 200, 300)
         assert envs.step(NO_ACTIONS)[1].tolist() == [1.0] * 4
+
+
+class PairEnv(FragileEnv):
+    """Is given two actions, of which it uses the first."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.action_space = Tuple((Discrete(2), Discrete(2)))
+
+    def step(self, action):
+        return super().step(action[0])
+
+
+@pytest.mark.filterwarnings("ignore:.*starting a replacement")
+def test_a_step_that_a_worker_cannot_import_is_not_repeated_in_its_replacement():
+    actions = (NO_ACTIONS, NO_ACTIONS)
+    with closing(parallel([PairEnv] * 4, on_worker_failure="recover")) as envs:
+        expected = envs.reset(seed=0), envs.step(actions)
+        with pytest.raises(ImportError, match=r"a worker on .* cannot import what"):
+            envs.step(((0, 0, WorkerOnlyObject(), 0), NO_ACTIONS))
+        kill(envs, 1)
+        assert equal((envs.reset(seed=0), envs.step(actions)), expected)
 
 
 class StatelessWhileBrokenEnv(FragileEnv):

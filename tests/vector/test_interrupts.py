@@ -291,6 +291,25 @@ def test_a_handler_that_uses_the_executor_in_a_step_is_an_error_soon(workers):
         assert envs.step(NO_ACTIONS)[1].tolist() == [1.0] * 4
 
 
+@pytest.mark.parametrize("function", ["begin", "_gather"])
+def test_a_handler_that_uses_the_executor_before_an_answer_is_read_is_an_error(
+    function, monkeypatch
+):
+    with closing(parallel()) as envs:
+        original = getattr(envs._pool, function)
+
+        def run_handler_after(*args):
+            monkeypatch.undo()
+            result = original(*args)
+            envs.get_attr("first")
+            return result
+
+        monkeypatch.setattr(envs._pool, function, run_handler_after)
+        with pytest.raises(RuntimeError, match="another call of this executor came between"):
+            envs.get_attr("first")
+        assert envs.get_attr("first") == (0, 100, 200, 300)
+
+
 class UncopyableTask:
     """A task whose copy is interrupted, as by the handler of a signal."""
 

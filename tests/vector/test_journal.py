@@ -59,6 +59,10 @@ def test_a_call_that_could_not_be_made_again_is_refused_before_it_is_made():
         envs.reset(seed=0)
         with pytest.raises(TypeError, match=r"<lambda>.*pass the name of a method"):
             envs.call(lambda env: env.set_task(3))
+        script = {"__name__": "not_a_module"}
+        exec("def set_three(env): env.set_task(3)", script)
+        with pytest.raises(TypeError, match=r"set_three.*cannot be imported by its name"):
+            envs.call(script["set_three"])
         with pytest.raises(TypeError, match=r"arguments of 'set_task' cannot be copied: .*gener"):
             envs.call("set_task", (i for i in range(3)))
         assert envs.get_attr("first") == (0,) * 4

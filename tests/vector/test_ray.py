@@ -244,10 +244,10 @@ def test_a_reply_that_comes_late_changes_no_results():
         envs.reset(seed=0)
         obs, *_ = envs.step(NO_ACTIONS)
         worker = envs._pool.workers[0]
-        received, results = worker._received, worker.buffers.pack()
+        received, results = worker._last_received, worker.buffers.pack()
         late_results = bytes(len(results))
         worker._take(({received - 1: (1, b"late")}, late_results))
         assert worker.buffers.pack() == results
-        assert worker._received == received
+        assert worker._last_received == received
         assert not worker.records
         assert envs.step(NO_ACTIONS)[0].tolist() == (obs + 1).tolist()

@@ -88,6 +88,22 @@ def test_a_worker_killed_in_the_middle_of_a_large_message_changes_nothing():
             assert equal(envs.step_wait(), oracle.step(NO_ACTIONS))
 
 
+def test_a_replacement_that_was_interrupted_is_made_by_the_next_call(monkeypatch):
+    """The pipe of the hung worker, which has read only a part of the message, is closed then."""
+
+    def raise_interrupt():
+        raise KeyboardInterrupt
+
+    with closing(recovering_soon([BulkyEnv] * 4)) as envs:
+        expected = envs.reset(seed=0)
+        os.kill(envs.worker_pids[0], signal.SIGSTOP)
+        with monkeypatch.context() as patch:
+            patch.setattr(envs._pool.workers[0], "start", raise_interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                envs.set_attr("unread", [np.zeros(1_000_000)] * 4)
+        assert equal(envs.reset(seed=0), expected)
+
+
 def test_environments_that_nobody_seeded_are_recovered_too():
     with closing(recovering()) as envs:
         draws = envs.reset()[1]["draw"].tolist()

@@ -194,6 +194,11 @@ def test_odd_constructors_are_named(call, error, message, make_envs):
         "iterative execution takes no ray_options, got {'num_cpus': 2}: ... choose ray execution",
     ),
     refusal(
+        lambda: as_vector("CartPole-v1", execution="ray", ray_options=0),
+        TypeError,
+        "ray_options must be a dict, got 0",
+    ),
+    refusal(
         lambda: as_vector("CartPole-v1", execution="ray", context="spawn"),
         ValueError,
         "ray execution takes no context, got 'spawn': ... choose parallel or iterative execution",
@@ -279,6 +284,22 @@ def test_odd_arguments_of_workers_are_named(call, error, message):
         lambda envs: envs.set_tasks([1, 2, 3]),
         ValueError,
         "expected 2 tasks, one for each group of 1 ..., got 3",
+    ),
+    refusal(
+        lambda envs: envs.set_tasks(np.array(1)),
+        ValueError,
+        "expected 2 tasks, one for each group of 1 ..., got array(1)",
+    ),
+    refusal(
+        lambda envs: as_vector("mtwrappers/PointGoal-v0", 4).set_tasks([0] * 4),
+        ValueError,
+        "expected 1 task, one for each group of 4 environments, got 4; as_vector([id] * 4) has a",
+    ),
+    refusal(
+        lambda envs: gymnasium.make_vec("mtwrappers/MultiEnv-v0").set_tasks([{"goal": 1}] * 2),
+        ValueError,
+        "environment 0: task state must be an integer in [0, 1], an index of its tasks, got "
+        "{'goal': 1}; as_vector([id] * n) takes tasks for the method set_task",
     ),
     refusal(
         lambda envs: envs.set_tasks([0, 1]),

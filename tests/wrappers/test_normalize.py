@@ -159,10 +159,11 @@ def test_task_groups_that_share_an_id_are_named_once(wrap, names):
         partial(make_named, task, name) if name else partial(TaskedEnv, task)
         for task, name in zip([0, 1, 0], names, strict=True)
     ]
-    envs = wrap(mt.MetaIterativeEnvExecutor(makers, 3, 2), 2)
+    envs = mt.VectorRL2Observation(wrap(mt.MetaIterativeEnvExecutor(makers, 3, 2), 2))
     message = rf"task groups \[0, 2\] all report task_id 0 .* in {wrap.__name__}; .*TaskNameWrapper"
-    with pytest.warns(UserWarning, match=message):
+    with pytest.warns(UserWarning, match=message) as warned:
         envs.reset(seed=0)
+    assert [warning.filename for warning in warned] == [__file__]
     envs.reset(seed=0)
 
 

@@ -106,6 +106,17 @@ def test_task_states_are_the_tasks_of_an_mtenv():
     assert drawn == {0, 1}
 
 
+@pytest.mark.parametrize("index", [0, 1])
+def test_seed_keeps_the_task_state_that_was_set(index):
+    env = OldGym(mtwrappers.MultiEnvWrapper([make_point] * 2, sample_tasks_on_reset=True))
+    env.reset_task(index)
+    for seed in (0, 1):
+        env.seed(seed)
+        assert env.get_task() == index
+        env.reset()
+        assert env.get_task() == index
+
+
 def test_an_index_is_a_place_in_the_environments_own_task_states():
     pytest.importorskip("metaworld")
     from mtwrappers.metaworld import MetaWorldMTEnv

@@ -61,6 +61,14 @@ class OldEnv(CountingEnv):
         return obs, reward, done, info
 
 
+class NoReward(CountingEnv):
+    """An environment whose steps forget the reward."""
+
+    def step(self, action):
+        obs, _, terminated, truncated, info = super().step(action)
+        return obs, None, terminated, truncated, info
+
+
 class OldEnvWithoutGymnasium:
     step = OldEnv.step
 
@@ -141,6 +149,16 @@ def with_task_id(task_id):
         lambda: begin_episode(MultiEnvWrapper([OldEnv])).step(0),
         TypeError,
         "expected (observation, reward, ...; an environment of the old Gym needs the class on the",
+    ),
+    refusal(
+        lambda: begin_episode(MultiEnvWrapper([NoReward])).step(0),
+        TypeError,
+        "expected a reward that is a number, got None",
+    ),
+    refusal(
+        lambda: begin_episode(OldGym(NoReward())).step(0),
+        TypeError,
+        "expected a reward that is a number, got None",
     ),
     refusal(
         lambda: MultiEnvWrapper([partial(OldEnv, "reset")]).reset(),
@@ -481,7 +499,7 @@ def with_task_id(task_id):
     refusal(
         lambda: FlattenMTEnv(bytes_with_task_obs(Dict(a=BOX))),
         TypeError,
-        "the space of task_obs must be Discrete or ...Dict('a'",
+        "the space of task_obs must be Discrete or ...; task_encoding='none' leaves it out",
     ),
     refusal(
         lambda: FlattenMTEnv(bytes_with_task_obs(Box(0, 1, (2, 2)))),

@@ -213,6 +213,21 @@ def test_side_by_side_a_state_of_more_environments_is_refused_before_anything_ch
         assert equal(envs.get_state(), state)
 
 
+def test_a_malformed_state_is_refused_before_anything_changes():
+    single = mt.RL2Observation(CountingEnv())
+    for env in (single, make_stepped_envs()):
+        state = env.get_state()
+        flags = ["no"] * len(state["stepped"])
+        for change, error, message in (
+            ({}, ValueError, r"expected \[.*'stepped', 'tails', 'tasks'\] of .*RL2Obs.*, got \[\]"),
+            ({**state, "stepped": flags}, TypeError, "stepped of the state must be True or False"),
+            ({**state, "tails": state["tails"].astype(str)}, ValueError, "expected numbers as app"),
+        ):
+            with pytest.raises(error, match=message):
+                env.set_state(change)
+            assert equal(env.get_state(), state)
+
+
 class PlainTask:
     def __init__(self, goal):
         self.goal = goal

@@ -1,0 +1,145 @@
+"""Tasks that environments keep during an evaluation, as `set_task` has set them."""
+
+import json
+
+import gymnasium
+import numpy as np
+import pytest
+
+import mtwrappers
+from mtwrappers import EvaluationResult, compare, evaluate, few_shot_evaluate, verify
+from mtwrappers.evaluation import IncomparableError, VerificationError
+
+GOALS = ({"goal": (1.0, 0.0)}, {"goal": (0.0, 1.0)})
+OTHER_GOALS = ({"goal": (1.0, 0.0)}, {"goal": (0.6, 0.8)})
+
+
+class Success(gymnasium.Wrapper):
+    """Reports a success near the goal."""
+
+    def step(self, action):
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        return obs, reward, terminated, truncated, {**info, "success": info["distance"] < 0.5}
+
+
+class LastSeed(Success):
+    """Has another task after each reset."""
+
+    def reset(self, *, seed=None, options=None):
+        self.seed = seed
+        return self.env.reset(seed=seed, options=options)
+
+    def get_task(self):
+        return self.seed
+
+
+class Text(Success):
+    """Has a task that is no number."""
+
+    def get_task(self):
+        return "north"
+
+
+class Sure(gymnasium.Wrapper):
+    """Always succeeds."""
+
+    def step(self, action):
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        return obs, reward, terminated, truncated, {**info, "success": True}
+
+
+def make(wrapper=Success):
+    return wrapper(gymnasium.make("mtwrappers/PointGoal-v0", max_episode_steps=10))
+
+
+def move_right(observations):
+    return np.tile([0.1, 0.0], (len(observations), 1))
+
+
+class Fixed:
+    """A policy that does not adapt."""
+
+    def begin_trial(self):
+        pass
+
+    def __call__(self, observations):
+        return move_right(observations)
+
+
+def evaluate_on(goals, **options):
+    envs = mtwrappers.as_vector([make] * len(goals))
+    envs.set_tasks(goals)
+    return evaluate(move_right, envs, 2, **options)
+
+
+def try_on(goals):
+    envs = mtwrappers.as_vector([make] * len(goals))
+    return few_shot_evaluate(Fixed(), envs, [list(goals)] * 3, 1, 1)
+
+
+def test_a_result_has_the_tasks_that_its_environments_keep(tmp_path):
+    result = evaluate_on(GOALS)
+    expected = {"task 0": {"goal": (1.0, 0.0)}, "task 1": {"goal": (0.0, 1.0)}}
+    assert result.design.kept_tasks == expected
+    result.save(tmp_path / "r.json")
+    assert EvaluationResult.load(tmp_path / "r.json") == result
+    assert evaluate_on(GOALS, tasks=["task 1"]).design.kept_tasks == {"task 1": expected["task 1"]}
+
+
+@pytest.mark.parametrize("wrapper", [LastSeed, Text])
+def test_tasks_that_resets_draw_or_that_are_no_numbers_are_not_recorded(wrapper):
+    envs = mtwrappers.as_vector(lambda: make(wrapper))
+    result = evaluate(move_right, envs, 1)
+    assert result.design.kept_tasks is None
+    assert "kept_tasks" not in result.to_dict()["design"]
+
+
+def test_results_on_different_tasks_are_not_comparable():
+    result, other = evaluate_on(GOALS), evaluate_on(OTHER_GOALS)
+    reason = r"task 1: \{'goal': \(0.0, 1.0\)\} in result 1 of 'a', and \{'goal': \(0.6, 0.8\)\}"
+    with pytest.raises(IncomparableError, match=reason):
+        compare({"a": [result], "b": [other]})
+    [same] = compare({"a": [result], "b": [evaluate_on(GOALS)]})
+    assert same.pairing == "each task stays on one task state, the same for both"
+
+
+def test_trials_on_different_tasks_are_not_comparable():
+    result, other = try_on(GOALS), try_on(OTHER_GOALS)
+    with pytest.raises(IncomparableError, match=r"the tasks of the trials: .* in result 1 of 'b'"):
+        compare({"a": [result], "b": [other]})
+    assert compare({"a": [result], "b": [try_on(GOALS)]})
+
+
+def test_a_comparison_says_what_results_do_not_say_of_their_environments():
+    def last_note(result):
+        [comparison] = compare({"a": [result], "b": [result]})
+        return comparison.notes[-1]
+
+    assert last_note(evaluate_on(GOALS)).startswith("the settings, such as limits of steps, of env")
+    envs = mtwrappers.as_vector(lambda: Sure(gymnasium.make("CartPole-v1")))
+    result = evaluate(lambda obs: np.zeros(len(obs), np.int64), envs, 3)
+    assert last_note(result).startswith("the tasks and settings of environments were not compared")
+    named = gymnasium.make_vec("mtwrappers/PointGoal-v0", max_episode_steps=5)
+    assert "not compared" not in last_note(evaluate(move_right, named, 3))
+
+
+def test_the_tasks_of_given_environments_are_verified(tmp_path):
+    evaluate_on(GOALS, evidence=tmp_path / "r.npz").save(tmp_path / "r.json")
+    envs = mtwrappers.as_vector([make] * 2)
+    with pytest.raises(VerificationError, match=r"its tasks are not those .*set_tasks sets them"):
+        verify(tmp_path / "r.json", envs=envs)
+    envs.set_tasks(GOALS)
+    verification = verify(tmp_path / "r.json", envs=envs)
+    assert verification.ok
+    assert 'kept_tasks={"task 0"' in str(verification)
+
+
+def test_the_tasks_of_registered_environments_are_set_for_the_replay(tmp_path):
+    envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=10)
+    envs.set_tasks(GOALS)
+    evaluate(move_right, envs, 2, evidence=tmp_path / "r.npz").save(tmp_path / "r.json")
+    assert verify(tmp_path / "r.json").ok
+    data = json.loads((tmp_path / "r.json").read_text())
+    data["design"]["kept_tasks"]["task 1"]["goal"] = [0.6, 0.8]
+    (tmp_path / "r.json").write_text(json.dumps(data))
+    assert not verify(tmp_path / "r.json").ok
