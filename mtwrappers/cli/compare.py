@@ -55,7 +55,8 @@ def run(
         format: table (default), which also prints the differences from the first method; markdown;
             latex, which needs the package booktabs; or csv, which has full precision.
         no_tasks: Print and draw only the means over all tasks and over groups of tasks.
-        plot: Also draw the scores, and the differences beside them.
+        plot: Also draw the scores, and the differences beside them. With three methods or more,
+            each comparison with the first has its own file: plot-1.png, plot-2.png for plot.png.
         curve: Also draw success against --training-steps, and write a CSV file beside the image.
         force: Compare results even if their protocols, settings or goals differ.
     """

@@ -81,6 +81,16 @@ def test_formats_are_the_table_alone(format, start, name, files, capsys):
         assert [row["method"] for row in rows] == ["mine"] * 2 + ["their_method"] * 2
 
 
+def test_each_comparison_with_the_first_method_is_a_picture(files, tmp_path, capsys):
+    """The pictures are numbered from three methods on."""
+    assert main(["compare", *files, "--plot", "plot.png"]) == 0
+    assert [path.name for path in tmp_path.glob("*.png")] == ["plot.png"]
+    (tmp_path / "plot.png").unlink()
+    save("third", "third")
+    assert main(["compare", *files, "third.json", "--plot", "plot.png"]) == 0
+    assert sorted(path.name for path in tmp_path.glob("*.png")) == ["plot-1.png", "plot-2.png"]
+
+
 def test_a_curve_is_a_picture_and_a_table_beside_it(files, tmp_path, capsys):
     for seed, steps, successes in ((0, 10, 1), (1, 10, 2), (0, 20, 3), (1, 20, 5)):
         save(f"run-{seed}-{steps:04}", "run", seed, successes, steps)
