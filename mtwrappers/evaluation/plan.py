@@ -26,6 +26,8 @@ TRIAL_NUMBERS = ("trials", "adaptation_episodes", "adaptation_steps")
 TRIAL_FIELDS = (*TRIAL_NUMBERS, "adapts", "adaptation_terminate_on_success", "trial_tasks")
 # Keep the seeds of the resets before any episode different from the episodes' seeds.
 _FIRST_RESET, _SECOND_RESET = 1_000_033, 1_000_037
+# The way out for tasks of one name.
+_NAMES_DIFFER = "name them by TaskNameWrapper(env, task_name=...) or task_names=[...]"
 
 
 @dataclass(frozen=True)
@@ -353,8 +355,8 @@ def _check_names(inner: MetaVectorEnv, names: Sequence[str]) -> None:
         if j // inner.envs_per_task != i // inner.envs_per_task and alike[j] != alike[i]:
             raise ValueError(
                 f"tasks must have names that differ, got {name!r} for environments {j} and "
-                f"{i}: name them by TaskNameWrapper(env, task_name=...) or task_names=[...], or "
-                "make environments of one task as one group, with envs_per_task"
+                f"{i}: {_NAMES_DIFFER}, or make environments of one task as one group, with "
+                "envs_per_task"
             )
 
 
@@ -438,6 +440,9 @@ def read_kept_tasks(envs: Any, plan: Plan) -> dict[str, Any] | None:
     Args:
         envs: The environments.
         plan: A plan for them, without trials.
+
+    Raises:
+        ValueError: If environments of one name are on different tasks.
     """
     inner: MetaVectorEnv = envs.unwrapped
     if has_everywhere(inner, "task_states") or not has_everywhere(inner, "set_task"):
@@ -449,8 +454,13 @@ def read_kept_tasks(envs: Any, plan: Plan) -> dict[str, Any] | None:
     kept_tasks: dict[str, Any] = {}
     for queue, task in zip(plan.stages[0].queues, tasks, strict=True):
         for name in {episode.task for episode in queue}:
-            if not is_plain_task(task) or kept_tasks.setdefault(name, task) != task:
+            if not is_plain_task(task):
                 return None
+            if kept_tasks.setdefault(name, task) != task:
+                raise ValueError(
+                    f"environments of one task must be on one task, got {kept_tasks[name]} and "
+                    f"{task} for {name!r}: {_NAMES_DIFFER}"
+                )
     return kept_tasks
 
 

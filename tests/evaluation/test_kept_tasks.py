@@ -94,6 +94,19 @@ def test_tasks_that_resets_draw_or_that_are_no_numbers_are_not_recorded(wrapper)
     assert "kept_tasks" not in result.to_dict()["design"]
 
 
+def test_environments_of_one_name_must_be_on_one_task():
+    def make_named():
+        return mtwrappers.TaskNameWrapper(make(), task_name="north")
+
+    envs = mtwrappers.as_vector([make_named] * 2)
+    envs.set_tasks(GOALS)
+    message = r"must be on one task, got \{'goal': \(1.0, 0.0\)\} and .* for 'north': name them by"
+    with pytest.raises(ValueError, match=message):
+        evaluate(move_right, envs, 2)
+    envs.set_tasks(GOALS[:1] * 2)
+    assert evaluate(move_right, envs, 2).design.kept_tasks == {"north": {"goal": (1.0, 0.0)}}
+
+
 def test_results_on_different_tasks_are_not_comparable():
     result, other = evaluate_on(GOALS), evaluate_on(OTHER_GOALS)
     reason = r"task 1: \{'goal': \(0.0, 1.0\)\} in result 1 of 'a', and \{'goal': \(0.6, 0.8\)\}"
