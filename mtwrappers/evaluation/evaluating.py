@@ -20,7 +20,14 @@ from mtwrappers.common.errors import short
 from mtwrappers.evaluation.description import Description
 from mtwrappers.evaluation.episodes import Episode
 from mtwrappers.evaluation.evidence import EvidenceWriter, read_journal
-from mtwrappers.evaluation.loop import Observer, check_rewards, make_observers, run, undisturbed
+from mtwrappers.evaluation.loop import (
+    Observer,
+    check_rewards,
+    make_observers,
+    run,
+    undisturbed,
+    warn_of_empty_statistics,
+)
 from mtwrappers.evaluation.origin import versions
 from mtwrappers.evaluation.plan import (
     Design,
@@ -86,7 +93,11 @@ def evaluate(
     without it is no success.
 
     **Rewards** are the environments' own: environments in a wrapper that normalizes rewards are
-    refused, ours and Gymnasium's. Other wrappers that change rewards are part of the environment.
+    refused, ours, Gymnasium's and Meta-World's. Other wrappers that change rewards are part of the
+    environment.
+
+    **Observations** are normalized by the statistics that the environments have, and these do not
+    change. A warning names a wrapper that has none yet, as in new environments.
 
     **Interruptions.** The evidence is written as episodes end. After Ctrl-C or a kill, the same
     call with ``resume=True`` runs the episodes that are left, and returns the same result. A
@@ -285,6 +296,7 @@ def run_evaluation(
         plan = plan_episodes(envs, design)
         if not design.trials and design.tasks is None:
             _warn_of_other_tasks(inner, plan)
+        warn_of_empty_statistics(envs)
         fields = _describe_evaluation(actor.action_chunk, envs, plan, protocol)
         episodes: dict[Any, Episode] = {}
         writer = None
