@@ -117,7 +117,8 @@ def evaluate(
         observers: Objects that follow the evaluation, see `Observer`.
         evidence: An ``.npz`` file to write with the actions of every episode, with which `verify`
             checks the result: by default it takes ``a.npz`` for a result that is saved as
-            ``a.json``.
+            ``a.json``. An existing file is replaced, and a result that was saved with it can no
+            longer be verified.
         resume: Whether to continue from the episodes in ``evidence``, if it exists. It must be of
             an evaluation with the same arguments, environments, ``policy_id`` and versions.
         progress: Whether to display a progress bar of the episodes.
@@ -212,7 +213,7 @@ def few_shot_evaluate(
         observers: Objects that follow the evaluation, see `Observer`.
         evidence: An ``.npz`` file to write with the actions of every episode, including adaptation,
             with which `verify` checks the result: by default it takes ``a.npz`` for a result that
-            is saved as ``a.json``.
+            is saved as ``a.json``. An existing file is replaced.
         resume: Whether to continue from the whole trials in ``evidence``, if it exists. It must be
             of an evaluation with the same arguments, environments, ``policy_id`` and versions.
         progress: Whether to display a progress bar of the episodes.
@@ -282,6 +283,8 @@ def run_evaluation(
 
     With ``command``, the options of a command, what is resumed must have had the same.
     """
+    if isinstance(policy, VectorEnv) and not isinstance(envs, VectorEnv):
+        raise TypeError(f"policy and envs are swapped: the policy is first, got {policy!r}")
     inner = _check_envs(envs, design, protocol)
     actor = PolicyActor(policy, envs)
     actor.check_adapting(design)
