@@ -47,9 +47,11 @@ def result_file(result: str) -> Path:
         return Path(result)
     path = Path(result, RESULTS)
     if not path.exists():
+        others = sorted(str(other) for other in Path(result).glob("*.json"))
+        hint = f"; did you mean {' or '.join(others[:3])}?" if others else ""
         raise UsageError(
             f"{result} has no {RESULTS}: expected the folder of a complete rollout (--resume "
-            "completes an interrupted one) or a file of EvaluationResult.save"
+            f"completes an interrupted one) or a file of EvaluationResult.save{hint}"
         )
     return path
 

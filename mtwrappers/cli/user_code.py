@@ -18,6 +18,7 @@ from typing import Any
 from mtwrappers.cli.console import UsageError
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.errors import full_message
+from mtwrappers.samplers.policies import OF_PREDICT
 
 # The module name of an imported FILE.py.
 USER_MODULE = "user_file"
@@ -61,8 +62,7 @@ def load_policy(argument: str) -> UserPolicy:
     if isinstance(policy, type) or not acts:
         raise UsageError(
             f"--policy {argument}: {origin} must be a function from observations (N, O) to "
-            "actions (N, 4), such as lambda obs: model.predict(obs)[0], or an object with "
-            f"get_actions, got {policy!r}"
+            f"actions (N, 4), such as {OF_PREDICT}, or an object with get_actions, got {policy!r}"
         )
     return UserPolicy(argument, file, policy)
 

@@ -38,7 +38,8 @@ def run(
 
     Args:
         result: A file of rollout or EvaluationResult.save, or the folder of a rollout.
-        sample: Replay only this share of each class's episodes, chosen at random (default: 1).
+        sample: Replay only this share of each class's episodes, chosen at random (default: 1); at
+            least one.
         workers: Worker processes (default: all cores). 0 means this process.
         json: Print one JSON object, with the same content, for programs.
     """
@@ -52,7 +53,8 @@ def run(
             raise UsageError(str(exc)) from None
         raise UsageError(
             f"{result} has no actions in an installation; verify its folder in a clone of the "
-            f"repository, such as benchmarks/reference/{names[0]}"
+            f"repository, such as benchmarks/reference/{names[0]}, if that has a results.npz, "
+            "as all of experts do"
         )
     path, start = result_file(result), time.perf_counter()
     try:

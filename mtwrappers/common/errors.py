@@ -88,7 +88,7 @@ def with_place(exc: E, where: str) -> E:
     Returns:
         The same object, like `BaseException.with_traceback`.
     """
-    if _is_ours(exc) and exc.args == (str(exc),):
+    if is_ours(exc) and exc.args == (str(exc),):
         exc.args = (f"{where}: {exc}",)
     elif where not in _notes(exc):  # an environment may raise the same object twice
         with contextlib.suppress(Exception):  # such as a frozen dataclass
@@ -157,7 +157,7 @@ def _notes(exc: BaseException) -> list[str]:
     return getattr(exc, "__notes__", [])
 
 
-def _is_ours(exc: BaseException) -> bool:
+def is_ours(exc: BaseException) -> bool:
     """Whether this package raised the exception, and not an environment."""
     frame = exc.__traceback__
     while frame is not None and frame.tb_next is not None:

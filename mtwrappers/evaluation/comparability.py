@@ -321,7 +321,10 @@ def _first_difference(
     for name in dict.fromkeys(name for named in settings for name in named):
         for labelled, named in zip(results, settings, strict=True):
             if named.get(name) != first.get(name):
-                return f"{name} {first.get(name)} and {named.get(name)} ({labelled.label})"
+                hint = ""
+                if name == "seed":
+                    hint = f": it is of the evaluation; as for the training's, {NAME_THE_SEED}"
+                return f"{name} {first.get(name)} and {named.get(name)} ({labelled.label}){hint}"
     return ""
 
 

@@ -17,7 +17,8 @@ class Description:
     Args:
         policy: The name of the policy; `compare` groups results by it.
         training_seed: The seed of the training run that made the policy.
-        training_steps: The agent steps of that run until then, over all environments.
+        training_steps: The agent steps of that run until then, over all environments; a whole
+            number, such as 2e6.
         action_chunk: The number of actions of each chunk that were executed, for `ActionChunks`.
         note: A comment of at most 1000 printable characters in one line.
 
@@ -37,6 +38,9 @@ class Description:
 
     def __post_init__(self) -> None:
         check_name(self.policy, "the name of a policy")
+        steps = self.training_steps
+        if isinstance(steps, float) and steps.is_integer():
+            object.__setattr__(self, "training_steps", int(steps))
         for name in ("training_seed", "training_steps"):
             if (number := getattr(self, name)) is not None:
                 object.__setattr__(self, name, not_negative(number, name))

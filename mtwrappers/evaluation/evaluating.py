@@ -20,7 +20,14 @@ from mtwrappers.common.errors import short
 from mtwrappers.evaluation.description import Description
 from mtwrappers.evaluation.episodes import Episode
 from mtwrappers.evaluation.evidence import EvidenceWriter, read_journal
-from mtwrappers.evaluation.loop import Observer, check_rewards, make_observers, run, undisturbed
+from mtwrappers.evaluation.loop import (
+    Observer,
+    check_rewards,
+    make_observers,
+    run,
+    undisturbed,
+    warn_of_empty_statistics,
+)
 from mtwrappers.evaluation.origin import versions
 from mtwrappers.evaluation.plan import (
     Design,
@@ -88,7 +95,11 @@ def evaluate(
     without it is no success.
 
     **Rewards** are the environments' own: environments in a wrapper that normalizes rewards are
-    refused, ours and Gymnasium's. Other wrappers that change rewards are part of the environment.
+    refused, ours, Gymnasium's and Meta-World's. Other wrappers that change rewards are part of the
+    environment.
+
+    **Observations** are normalized by the statistics that the environments have, and these do not
+    change. A warning names a wrapper that has none yet, as in new environments.
 
     **Interruptions.** The evidence is written as episodes end. After Ctrl-C or a kill, the same
     call with ``resume=True`` runs the episodes that are left, and returns the same result. A
@@ -108,7 +119,8 @@ def evaluate(
         observers: Objects that follow the evaluation, see `Observer`.
         evidence: An ``.npz`` file to write with the actions of every episode, with which `verify`
             checks the result: by default it takes ``a.npz`` for a result that is saved as
-            ``a.json``.
+            ``a.json``. An existing file is replaced, and a result that was saved with it can no
+            longer be verified.
         resume: Whether to continue from the episodes in ``evidence``, if it exists. It must be of
             an evaluation with the same arguments, environments, ``policy_id`` and versions.
         progress: Whether to display a progress bar of the episodes.
@@ -203,7 +215,7 @@ def few_shot_evaluate(
         observers: Objects that follow the evaluation, see `Observer`.
         evidence: An ``.npz`` file to write with the actions of every episode, including adaptation,
             with which `verify` checks the result: by default it takes ``a.npz`` for a result that
-            is saved as ``a.json``.
+            is saved as ``a.json``. An existing file is replaced.
         resume: Whether to continue from the whole trials in ``evidence``, if it exists. It must be
             of an evaluation with the same arguments, environments, ``policy_id`` and versions.
         progress: Whether to display a progress bar of the episodes.
@@ -273,6 +285,8 @@ def run_evaluation(
 
     With ``command``, the options of a command, what is resumed must have had the same.
     """
+    if isinstance(policy, VectorEnv) and not isinstance(envs, VectorEnv):
+        raise TypeError(f"policy and envs are swapped: the policy is first, got {policy!r}")
     inner = _check_envs(envs, design, protocol)
     actor = PolicyActor(policy, envs)
     actor.check_adapting(design)
@@ -287,6 +301,7 @@ def run_evaluation(
         plan = plan_episodes(envs, design)
         if not design.trials and design.tasks is None:
             _warn_of_other_tasks(inner, plan)
+        warn_of_empty_statistics(envs)
         fields = _describe_evaluation(actor.action_chunk, envs, plan, protocol)
         episodes: dict[Any, Episode] = {}
         writer = None

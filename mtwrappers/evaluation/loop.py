@@ -25,10 +25,11 @@ from mtwrappers.samplers.task_texts import has_everywhere
 from mtwrappers.state.env_state import get_state, normalizers, set_state, set_statistics_updates
 from mtwrappers.vector.calls import read_only
 from mtwrappers.vector.contract import MetaVectorEnv
-from mtwrappers.wrappers.normalize_reward import (
-    NormalizeRewardPerTask,
-    VectorNormalizeRewardPerTask,
+from mtwrappers.wrappers.normalize_observation import (
+    NormalizeObservationPerTask,
+    VectorNormalizeObservationPerTask,
 )
+from mtwrappers.wrappers.normalize_reward import name_reward_normalizer
 
 # Called with each episode that ends: the `Episode`, and its actions ``(T, A)`` if they are kept.
 OnEpisode = Callable[[Episode, NDArray[Any] | None], object]
@@ -429,25 +430,39 @@ def check_rewards(envs: Any) -> None:
     """Checks that rewards are the environments' own.
 
     Raises:
-        ValueError: If a wrapper normalizes them: one with ``update_running_mean``, ours or
-            Gymnasium's, around the vector environment or around an environment in it.
+        ValueError: If a wrapper normalizes them, ours, Gymnasium's or Meta-World's, around the
+            vector environment or around an environment in it.
     """
     inner: MetaVectorEnv = envs.unwrapped
-    names = [_name_reward_normalizer(envs), *inner.call(_name_reward_normalizer)]
-    for name in names:
-        if name is not None:
-            raise ValueError(
-                f"an evaluation reports the environments' own rewards, and these are in {name}: "
-                "pass environments that are not in it, such as the env of that wrapper, or those "
-                "of gymnasium.make_vec without reward_normalization_method"
-            )
+    for name in filter(None, [name_reward_normalizer(envs), *inner.call(name_reward_normalizer)]):
+        raise ValueError(
+            f"an evaluation reports the environments' own rewards, and these are in {name}: "
+            "pass environments that are not in it, such as the env of that wrapper, or those "
+            "of gymnasium.make_vec without reward_normalization_method"
+        )
+
+
+def warn_of_empty_statistics(envs: Any) -> None:
+    """Warns if a wrapper, ours or Gymnasium's, would normalize observations without statistics."""
+    inner: MetaVectorEnv = envs.unwrapped
+    names = [_name_empty_normalizer(envs), *inner.call(_name_empty_normalizer)]
+    if name := next(filter(None, names), None):
+        warnings.warn(
+            f"observations are not normalized, because {name} has no statistics yet: evaluate in "
+            "the environments of the training, or copy theirs, as with mtwrappers.state.env_state: "
+            "set_state(envs, get_state(training_envs, between_episodes=True))",
+            stacklevel=find_stacklevel(),
+        )
 
 
 @read_only
-def _name_reward_normalizer(env: Any) -> str | None:
-    """The class of the outermost wrapper that normalizes rewards, if there is one."""
+def _name_empty_normalizer(env: Any) -> str | None:
+    """The class of a wrapper that has counted no observation to normalize, if there is one."""
     for wrapper in normalizers(env):
-        is_ours = isinstance(wrapper, (NormalizeRewardPerTask, VectorNormalizeRewardPerTask))
-        if is_ours or hasattr(wrapper, "return_rms"):
+        if isinstance(wrapper, (NormalizeObservationPerTask, VectorNormalizeObservationPerTask)):
+            has_samples = wrapper.has_samples
+        else:  # Gymnasium's, whose prior counts as less than a sample
+            has_samples = not hasattr(wrapper, "obs_rms") or wrapper.obs_rms.count >= 1
+        if not has_samples:
             return type(wrapper).__name__
     return None

@@ -52,6 +52,8 @@ _NAME = re.compile(r"[!-~](?:[ -~]{0,78}[!-~])?")
 _SETTINGS = tuple(field.name for field in dataclasses.fields(EnvSettings))
 _SCORING = tuple(field.name for field in dataclasses.fields(Scoring))
 
+# What other libraries call a setting, and too unlike for `did_you_mean`.
+_OTHER_NAMES = dict.fromkeys(("horizon", "episode_length"), "did you mean 'max_episode_steps'?")
 _EVALUATE_ARGUMENTS = (
     *("policy", "envs", "workers", "tasks", "seed"),
     *("observers", "evidence", "resume", "progress"),
@@ -165,7 +167,8 @@ class Protocol:
         >>> protocols["rlinf"].variant("mine", idle_steps=3, success="last").settings.idle_steps
         3
         """
-        check_keywords(changes, ("source", *_SETTINGS, *_SCORING), "Protocol.variant")
+        names = ("source", *_SETTINGS, *_SCORING)
+        check_keywords(changes, names, "Protocol.variant", _OTHER_NAMES)
         benchmark = changes.get("benchmark")
         if benchmark in ONE_CLASS and not changes.get("env_name", self.settings.env_name):
             raise ValueError(

@@ -165,7 +165,7 @@ class EvaluationResult:
         *,
         policy: str | None = None,
         training_seed: int | None = None,
-        training_steps: int | None = None,
+        training_steps: float | None = None,
         note: str | None = None,
     ) -> EvaluationResult:
         """The same result with another description.
@@ -177,7 +177,8 @@ class EvaluationResult:
         Args:
             policy: The name of the policy; `compare` groups results by it.
             training_seed: The seed of the training run that made the policy.
-            training_steps: The agent steps of that run until then, over all environments.
+            training_steps: The agent steps of that run until then, over all environments; a whole
+                number, such as 2e6.
             note: A comment of at most 1000 printable characters in one line.
 
         Raises:

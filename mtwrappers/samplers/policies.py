@@ -17,7 +17,7 @@ from numpy.random import PCG64, Generator, SeedSequence
 from numpy.typing import NDArray
 
 from mtwrappers.common.callers import find_stacklevel
-from mtwrappers.common.errors import short, with_place
+from mtwrappers.common.errors import is_ours, short, with_place
 from mtwrappers.common.types import AnyArray, AnySpace
 from mtwrappers.samplers.nested import join, map_arrays
 
@@ -28,6 +28,12 @@ Flags: TypeAlias = NDArray[np.bool_]
 ARGUMENTS: Mapping[str, Any] = {"rng": None, "task_names": "", "descriptions": "", "due": True}
 # Those whose entries are texts, which `PolicyCaller.describe` sets.
 TEXTS = tuple(name for name, entry in ARGUMENTS.items() if entry == "")
+
+# What to pass for the model of a library whose ``predict`` returns a pair (actions, state).
+OF_PREDICT = (
+    "lambda obs: model.predict(obs, deterministic=True)[0] (a recurrent model needs an object with "
+    "reset(mask), see the guide to Stable-Baselines3)"
+)
 
 # Keeps the generators of policies independent of the environments' with the same seed.
 _STREAM = 1_000_081
@@ -59,7 +65,7 @@ class PolicyMethods:
         if isinstance(policy, type) or not (callable(get_actions) or callable(policy)):
             raise TypeError(
                 "a policy must have get_actions(observations) or be callable, such as "
-                f"lambda obs: model.predict(obs)[0], got {policy!r}"
+                f"{OF_PREDICT}, got {policy!r}"
             )
         self.is_get_actions = callable(get_actions)
         self._choose: Callable[..., Any] = get_actions if callable(get_actions) else policy
@@ -124,7 +130,12 @@ class PolicyMethods:
         obs = map_arrays(lambda array: array.copy().reshape(*shape, *array.shape[1:]), observations)
         axes = shape if self.is_get_actions else (-1,)  # `due` may have more rows than observations
         by_name = {name: array.copy().reshape(axes) for name, array in arguments.items()}
-        answer, agent_infos = self._choose(obs, **by_name), None
+        try:
+            answer, agent_infos = self._choose(obs, **by_name), None
+        except (TypeError, ValueError, RuntimeError) as exc:  # such as for shapes that do not fit
+            if not is_ours(exc):  # `ActionChunks` raises our own
+                with_place(exc, f"the policy, called with {_describe(obs)}")
+            raise
         if self.is_get_actions:
             if not isinstance(answer, (tuple, list)) or len(answer) != 2:
                 raise TypeError(
@@ -132,12 +143,18 @@ class PolicyMethods:
                 )
             answer, agent_infos = answer
         try:
-            actions = _convert_array(answer, kind, shape)
+            actions = _convert_array(answer, kind, shape, self._action_axes(kind))
         except ValueError as exc:
             self._explain_shape(exc, answer, shape, obs)
             raise
         self._check_actions(actions, kind, shape)
         return actions, {} if agent_infos is None else _join_infos(agent_infos, shape)
+
+    def _action_axes(self, kind: str) -> tuple[Any, ...]:
+        """The axes of a single action, as far as they are known."""
+        is_known = kind == "actions" and self._action_space is not None
+        axes = getattr(self._action_space, "shape", None) if is_known else None
+        return (...,) if axes is None else axes
 
     def _explain_shape(
         self, exc: ValueError, answer: Any, shape: tuple[int, ...], obs: Any
@@ -152,9 +169,8 @@ class PolicyMethods:
         """
         if not self.is_get_actions and _is_with_state(answer, shape):
             raise TypeError(
-                "the policy returned a tuple (actions, state): give lambda obs: "
-                "model.predict(obs)[0], or an object whose get_actions(observations) returns "
-                "(actions, agent_infos)"
+                f"the policy returned a tuple (actions, state): give {OF_PREDICT}, or an object "
+                "whose get_actions(observations) returns (actions, agent_infos)"
             ) from None
         if isinstance(obs, (dict, tuple)) and _has_length(answer, len(obs)):
             raise ValueError(f"{exc}: {_length_hint(obs)}") from None
@@ -381,19 +397,23 @@ def _convert_infos(infos: Mapping[str, Any], name: str, shape: tuple[int, ...]) 
     }
 
 
-def _convert_array(values: Any, name: str, shape: tuple[int, ...]) -> AnyArray:
+def _convert_array(
+    values: Any, name: str, shape: tuple[int, ...], inner: tuple[Any, ...] = (...,)
+) -> AnyArray:
     """Converts values from the policy to a new array ``(n, ...)``.
 
     Args:
         values: An array, or what NumPy can make one of.
         name: The name of the values, for messages.
         shape: The first axes that they should have, ``(M, K)`` or ``(n,)``.
+        inner: The other axes, for messages, with an ellipsis for those that are not known.
 
     Raises:
         TypeError: If they are ``None``, or become no array.
         ValueError: If they have another shape.
     """
-    expected = f"expected {name} of shape ({', '.join(map(str, shape))}, ...) from the policy"
+    axes_text = str((*shape, *inner)).replace("Ellipsis", "...")
+    expected = f"expected {name} of shape {axes_text} from the policy"
     if values is None:
         raise TypeError(f"{expected}, got None: is a return missing?")
     try:
@@ -470,6 +490,13 @@ def _takes_argument(function: Callable[..., Any]) -> bool:
     except ValueError:  # a function of C without a signature
         return True
     return True
+
+
+def _describe(obs: Any) -> str:
+    """The shape and dtype of observations, which are often what a policy's error is about."""
+    if isinstance(obs, np.ndarray):
+        return f"observations of shape {obs.shape}, an array of NumPy of {obs.dtype}"
+    return f"a {type(obs).__name__} of observations, {[*_keys(obs)]}"
 
 
 def _short(value: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,14 @@ from gymnasium.vector import VectorEnv
 
 from mtwrappers.common.checks import above_zero, check_fraction, positive
 from mtwrappers.common.types import AnyEnv, Info, Options
+from mtwrappers.state.env_state import list_wrappers
 from mtwrappers.state.identity import keep_arguments
+from mtwrappers.vector.calls import read_only
 from mtwrappers.vector.contract import StepResult
 from mtwrappers.wrappers.per_task import PerTaskVectorWrapper, PerTaskWrapper, read_numbers
+
+# The statistics of wrappers that normalize rewards: Gymnasium's, and Meta-World's exponential one.
+_STATISTICS = ("return_rms", "_reward_var")
 
 
 class NormalizeRewardPerTask(PerTaskWrapper, RecordConstructorArgs):
@@ -38,8 +43,9 @@ class NormalizeRewardPerTask(PerTaskWrapper, RecordConstructorArgs):
         epsilon: Added to the variance to avoid division by zero.
 
     Raises:
-        ValueError: If a number is out of range; on a step, if ``info["task_id"]`` is, or a reward
-            is not finite; the statistics are kept.
+        ValueError: If a number is out of range, or a wrapper inside normalizes rewards already; on
+            a step, if ``info["task_id"]`` is out of range, or a reward is not finite; the
+            statistics are kept.
 
     >>> import gymnasium
     >>> from mtwrappers import NormalizeRewardPerTask
@@ -63,6 +69,7 @@ class NormalizeRewardPerTask(PerTaskWrapper, RecordConstructorArgs):
         gamma, epsilon = check_fraction(gamma, "gamma"), above_zero(epsilon, "epsilon")
         RecordConstructorArgs.__init__(self, num_tasks=num_tasks, gamma=gamma, epsilon=epsilon)
         super().__init__(env)
+        _refuse_second([name_reward_normalizer(env)])
         self._begin_statistics("reward", num_tasks, epsilon)
         self._gamma = gamma
         self._return = 0.0
@@ -109,8 +116,9 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
 
     Raises:
         TypeError: If ``env`` is none of ours.
-        ValueError: If a number is out of range; on a reset, if a ``task_id`` is no task; on a step,
-            if a reward is not finite; the statistics are kept.
+        ValueError: If a number is out of range, or a wrapper inside normalizes rewards already; on
+            a reset, if a ``task_id`` is no task; on a step, if a reward is not finite; the
+            statistics are kept.
 
     >>> import gymnasium
     >>> from mtwrappers import VectorNormalizeRewardPerTask
@@ -132,6 +140,7 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
     ) -> None:
         keep_arguments(self, locals())
         super().__init__(env)
+        _refuse_second([name_reward_normalizer(env), *self._inner.call(name_reward_normalizer)])
         self._begin_statistics("reward", num_tasks, epsilon)
         self._gamma = check_fraction(gamma, "gamma")
         self._returns = np.zeros(self.num_envs)
@@ -174,3 +183,22 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
     def _set_episodes(self, state: Mapping[str, Any]) -> None:
         super()._set_episodes(state)
         self._returns = np.array(state["returns"], dtype=np.float64)
+
+
+@read_only
+def name_reward_normalizer(env: Any) -> str | None:
+    """The class of the outermost wrapper that normalizes rewards, if there is one."""
+    for wrapper in list_wrappers(env):
+        is_ours = isinstance(wrapper, (NormalizeRewardPerTask, VectorNormalizeRewardPerTask))
+        if is_ours or any(hasattr(wrapper, name) for name in _STATISTICS):
+            return type(wrapper).__name__
+    return None
+
+
+def _refuse_second(names: Iterable[str | None]) -> None:
+    """Raises `ValueError` if environments have one of these wrappers that normalize rewards."""
+    for name in filter(None, names):
+        raise ValueError(
+            f"rewards would be normalized twice: the environments are in {name} already, such as "
+            "by reward_normalization_method; use one of the two"
+        )

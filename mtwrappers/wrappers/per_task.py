@@ -150,6 +150,11 @@ class TaskStatistics:
         all_tasks.m2 += sums(deviation * deviation) + delta * (mean - all_tasks.mean)
         all_tasks.deviation = np.sqrt(all_tasks.m2 / all_tasks.count + self._epsilon)
 
+    @property
+    def has_samples(self) -> bool:
+        """Whether a sample of any task was counted."""
+        return any(np.any(np.greater(moments.count, PRIOR_COUNT)) for moments in self.moments)
+
     def get_state(self) -> State:
         """The statistics of every task, ready for JSON."""
         arrays = {
@@ -226,6 +231,11 @@ class _PerTask:
         names = None if names is None or len(names) != n else list(names)
         together = self._num_groups is not None
         self._statistics = TaskStatistics(kind, n, names, shape, epsilon, together)
+
+    @property
+    def has_samples(self) -> bool:
+        """Whether a sample of any task was counted."""
+        return self._statistics.has_samples
 
     def get_state(self) -> State:
         """The statistics of every task, and whether they are updated, ready for JSON."""

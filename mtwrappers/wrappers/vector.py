@@ -73,6 +73,8 @@ class MetaVectorWrapper(_Base):
             hint = "make it with mtwrappers.as_vector, which takes the same constructors"
             if isinstance(env, VectorWrapper) and isinstance(env.unwrapped, MetaVectorEnv):
                 hint = "apply Gymnasium's own vector wrappers outside of those of mtwrappers"
+            elif isinstance(getattr(env, "vec_env", None), VectorEnv):  # an adapter
+                hint = f"put it inside of the adapter, as in as_sb3_vec_env({name}(envs))"
             raise TypeError(
                 f"{name} expected a vector environment of mtwrappers, in its own wrappers or in "
                 f"none, got {type(env).__name__}, which has no {', '.join(missing)}: {hint}"

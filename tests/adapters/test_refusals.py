@@ -12,6 +12,7 @@ from gymnasium.vector import SyncVectorEnv
 from gymnasium.wrappers.vector import ClipReward
 
 from mtwrappers import (
+    VectorNormalizeRewardPerTask,
     as_pufferlib_env,
     as_sb3_vec_env,
     as_skrl_env,
@@ -104,6 +105,12 @@ def venv():
         lambda venv: as_sb3_vec_env(three_envs(autoreset_mode="Disabled")),
         ValueError,
         "Stable-Base...got 'Disabled'",
+    ),
+    refusal(
+        VectorNormalizeRewardPerTask,
+        TypeError,
+        "VectorNormalizeRewardPerTask expected a ...: put it inside of the adapter, as in "
+        "as_sb3_vec_env(VectorNormalizeRewardPerTask(envs))",
     ),
     refusal(lambda venv: venv.get_attr("nothing"), AttributeError, "...nothing'"),
     refusal(

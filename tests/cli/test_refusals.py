@@ -202,6 +202,7 @@ def _files(tmp_path, monkeypatch):
         ),
         # Results.
         ("verify .", ". has no results.json: expected the folder of a complete rollout (--resume"),
+        ("verify .", "or a file of EvaluationResult.save; did you mean alone.json or broken.json"),
         (
             "verify none.json",
             "cannot read none.json: No such file or directory; expected the folder",
@@ -209,7 +210,7 @@ def _files(tmp_path, monkeypatch):
         (
             "verify reference:experts/metaworld-3.1-MT10",
             "has no actions in an installation; verify its folder in a clone of the repository, "
-            "such as benchmarks/reference/experts/metaworld-3.1-MT10",
+            "such as benchmarks/reference/experts/metaworld-3.1-MT10, if that has a results.npz",
         ),
         ("verify broken.json", "cannot verify broken.json: expected an evaluation in JSON"),
         ("verify alone.json", "there is no file alone.npz with its evidence"),

@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mtwrappers.evaluation import Environments, EvaluationResult, compare, plot
+from mtwrappers.evaluation import (
+    Environments,
+    EvaluationResult,
+    IncomparableError,
+    compare,
+    plot,
+)
 from mtwrappers.evaluation.statistics import Estimate, rate_difference
 from tests.evaluation.measured import result, trials
 
@@ -57,6 +63,16 @@ def test_episodes_of_one_goal_are_compared_whatever_their_order():
     first, second = (result(fields=drawn, a=2) for _ in range(2))
     seeded = dataclasses.replace(second, design=dataclasses.replace(second.design, seed=1))
     assert [compare_two(first, another).paired for another in (second, seeded)] == [1, 0]
+
+
+def test_the_seed_of_an_evaluation_is_not_taken_for_that_of_a_training_run():
+    first, second = (
+        result(fields={"environments": Environments("x", {"seed": seed}, "ab")}, a=2)
+        for seed in (1, 2)
+    )
+    message = r"seed 1 and 2 \(.*\): it is of the evaluation; .* as --training-seed, or to result"
+    with pytest.raises(IncomparableError, match=message):
+        compare_two(first, second)
 
 
 def test_a_comparison_says_by_which_rule_it_pairs():

@@ -4,6 +4,7 @@ from contextlib import closing
 from functools import partial
 
 import gymnasium
+import metaworld.wrappers
 import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
@@ -25,6 +26,7 @@ from mtwrappers import (
     protocols,
 )
 from mtwrappers.evaluation import Observer
+from mtwrappers.state.env_state import get_state, set_state
 from mtwrappers.vector.calls import read_only
 from tests.evaluation.fakes import Namesakes, ScriptedEnv, Telling, lengths, ones, scripted
 from tests.vector.fakes import HalfReward, all_modes
@@ -262,6 +264,12 @@ def test_statistics_stay_as_they_are(mode, workers, wrap_env, outside):
             "NormalizeRewardPerTask",
         ),
         (lambda make: MetaParallelEnvExecutor(lambda: theirs(make()), 1), "NormalizeReward"),
+        (
+            lambda make: MetaIterativeEnvExecutor(
+                lambda: metaworld.wrappers.NormalizeRewardsExponential(0.001, make()), 1
+            ),
+            "NormalizeRewardsExponential",
+        ),
     ],
 )
 def test_normalized_rewards_are_refused_and_the_wrapper_is_named(wrap, name):
@@ -297,6 +305,34 @@ def test_a_policy_whose_reset_takes_no_mask_is_refused_where_rows_end_at_differe
     evaluate(WithoutMask(), scripted([{"name": "a", "lengths": (2, 3)}]), 4)
 
 
+@pytest.mark.parametrize(
+    ("wrap_env", "wrap", "name"),
+    [
+        (NormalizeObservation, lambda envs: envs, "NormalizeObservation"),
+        (lambda env: NormalizeObservationPerTask(env, 1), lambda envs: envs, "NormalizeObs.*Task"),
+        (lambda env: env, vector_wrappers.NormalizeObservation, "NormalizeObservation"),
+        (lambda env: env, VectorNormalizeObservationPerTask, "VectorNormalizeObservationPerTask"),
+    ],
+)
+def test_new_environments_have_no_statistics_of_observations(wrap_env, wrap, name):
+    def make():
+        return wrap(
+            MetaParallelEnvExecutor(lambda: wrap_env(Tasked([3])), 1, autoreset_mode="NextStep")
+        )
+
+    with closing(make()) as training_envs, closing(make()) as envs:
+        message = f"observations are not normalized, because {name} has no statistics yet: evaluate"
+        with pytest.warns(UserWarning, match=message) as warned:
+            evaluate(ones, envs, 1)
+        assert [warning.filename for warning in warned] == [__file__]
+        training_envs.reset(seed=0)
+        evaluate(ones, training_envs, 1)
+        # As the warning says.
+        set_state(envs, get_state(training_envs, between_episodes=True))
+        evaluate(ones, envs, 1)
+
+
+@pytest.mark.filterwarnings("ignore:observations are not normalized")
 def test_statistics_go_on_after_an_evaluation_that_failed():
     envs = MetaIterativeEnvExecutor(lambda: NormalizeObservationPerTask(Telling("no"), 1), 1)
     with pytest.raises(ValueError, match="must be a bool"):

@@ -473,6 +473,7 @@ class Resets(Same):
         (partial(vector_wrappers.ClipReward, max_reward=0.0), ["ClipReward"]),
     ],
 )
+@pytest.mark.filterwarnings("ignore:observations are not normalized")
 def test_environments_name_the_wrappers_that_may_change_what_is_scored(wrap, names):
     envs = gymnasium.make_vec(
         "mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=2, autoreset_mode="NextStep"

@@ -147,6 +147,7 @@ def test_results_are_equal_by_what_was_measured_and_said():
         design=STREAM, environments=MADE, versions={"numpy": "1"}, evidence="x"
     )
     assert len({result, make_result(design=STREAM), result.described(note="x"), make_result()}) == 3
+    assert repr(result.described(training_steps=2e6).description.training_steps) == "2000000"
     noted = result.described(note="x").described(policy="y")
     assert noted.description.note == "x"
     assert "note: x" in str(noted).splitlines()
@@ -160,6 +161,7 @@ def test_results_are_equal_by_what_was_measured_and_said():
         ({"name": "x"}, r"unexpected keyword argument 'name': did you mean 'policy'\?"),
         ({"seed": 0}, r"unexpected keyword argument 'seed': did you mean 'training_seed'\?"),
         ({"policy": "\u202ea"}, r"the name of a policy must be printable, got '\\u202ea'"),
+        ({"training_steps": 0.5}, r"training_steps must be zero or a positive integer, got 0\.5"),
     ],
 )
 def test_descriptions_are_checked(arguments, message):

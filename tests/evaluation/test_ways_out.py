@@ -148,6 +148,16 @@ def folder(tmp_path_factory):
         "the functions that make its environments",
     ),
     refusal(
+        lambda: MT10.evaluate(as_vector(CountingEnv, 4), push),
+        TypeError,
+        "policy and envs are swapped: the policy is first, got MetaIterativeEnvExecutor",
+    ),
+    refusal(
+        lambda: MT10.variant("mine", horizon=20),
+        TypeError,
+        "Protocol.variant got ...keyword argument 'horizon': did you mean 'max_episode_steps'?",
+    ),
+    refusal(
         lambda: few_shot_evaluate(TRIAL_POLICY, as_vector(CountingEnv, 4), [[0, 1, 2, 3]]),
         ValueError,
         "trials must be a number, or lists of 1 tasks, ... got ((0, 1, 2, 3),); for 4 task groups "
@@ -202,7 +212,8 @@ def test_missing_evidence_is_answered_by_its_place_and_by_the_argument(folder):
     (folder / "moved.json").write_text((folder / "push.json").read_text())
     with pytest.raises(VerificationError, match=r"there is no file .*moved\.npz ") as caught:
         verify(folder / "moved.json")
-    assert "verify(result, evidence); if there is none, evaluate again with" in str(caught.value)
+    for way_out in ("verify(result, evidence) takes", "ask those who", "evaluate again with"):
+        assert way_out in str(caught.value)
     assert verify(folder / "moved.json", folder / "push.npz").ok
 
 

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Box, Discrete
 
 from mtwrappers import MetaSampler
 from mtwrappers.samplers.policies import PolicyCaller
@@ -162,8 +162,9 @@ def test_errors_of_a_policy_in_a_worker_say_that_it_may_need_for_tasks():
     with pytest.raises(ValueError, match="broadcast") as caught:
         caller(OBSERVATIONS)
     assert caught.value.__notes__ == [
+        "the policy, called with observations of shape (2, 3, 2), an array of NumPy of float64",
         "the policy, called for tasks [1, 2] of 3 (give it for_tasks(indices) if it keeps "
-        "something for each task, or use policy_in='parent')"
+        "something for each task, or use policy_in='parent')",
     ]
 
 
@@ -233,6 +234,10 @@ def answered(answer):
     return PolicyCaller(policy, 2, 3)(OBSERVATIONS)
 
 
+def in_box(answer):
+    return PolicyCaller(lambda obs: answer, 2, 3, action_space=Box(0, 1, (2,)))(OBSERVATIONS)
+
+
 def by_position(observations, rng, /):
     return ACTED
 
@@ -273,7 +278,13 @@ class PerTaskOnly:
     refusal(
         lambda: call_policy((ACTED, None)),
         TypeError,
-        "...tuple (actions, state): ...predict(obs)[0], or ...get_actions(observations)",
+        "...tuple (actions, state): ...predict(obs, deterministic=True)[0] (a recurrent model "
+        "needs an object with reset(mask), ...), or ...get_actions(observations)",
+    ),
+    refusal(
+        lambda: in_box(ACTED[0]),
+        ValueError,
+        "expected actions of shape (6, 2) from the policy, got (2,)",
     ),
     refusal(
         lambda: ask(ACTIONS, [{"mean": MEANS[0]}]),

@@ -7,6 +7,7 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.vector import SyncVectorEnv
+from gymnasium.wrappers import NormalizeReward
 from gymnasium.wrappers.vector import ClipReward
 
 from mtwrappers import (
@@ -38,6 +39,7 @@ from tests.refusals import (
     dict_action_env,
     drawing_tasks,
     make,
+    make_vec,
     refusal,
     refusals,
     three_envs,
@@ -530,6 +532,23 @@ def with_task_id(task_id):
         lambda: VectorNormalizeObservationPerTask(three_envs(), 2).reset(),
         ValueError,
         "...got 2 from environment",
+    ),
+    refusal(
+        lambda: NormalizeRewardPerTask(NormalizeReward(CountingEnv())),
+        ValueError,
+        "rewards would be normalized twice: the environments are in NormalizeReward already",
+    ),
+    refusal(
+        lambda: VectorNormalizeRewardPerTask(VectorNormalizeRewardPerTask(three_envs())),
+        ValueError,
+        "rewards would be normalized twice: ...in VectorNormalizeRewardPerTask already",
+    ),
+    refusal(
+        lambda: VectorNormalizeRewardPerTask(
+            make_vec("MT1", num_goals=1, reward_normalization_method="exponential")
+        ),
+        ValueError,
+        "rewards ...in NormalizeRewardsExponential already, such as by reward_normalization_method",
     ),
     refusal(
         lambda: NormalizeRewardPerTask(CountingEnv()).set_state(None),
