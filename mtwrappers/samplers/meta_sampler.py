@@ -172,7 +172,7 @@ class MetaSampler:
             )
             undo.callback(self.envs.close)
             check_array_spaces(self.envs)
-            self._needs_tasks = self._stop_drawing_tasks()
+            drew_tasks = self._stop_drawing_tasks()
             self._owns_env = not isinstance(env, gymnasium.Env)
             make_env: Maker
             if isinstance(env, gymnasium.Env):
@@ -186,11 +186,16 @@ class MetaSampler:
             )
             undo.pop_all()
         self._makers_are_tasks = isinstance(env, Sequence)
-        self._would_repeat_task = (
-            self.meta_batch_size > 1
-            and not self._makers_are_tasks
-            and self.env.has_wrapper_attr("set_task")
-        )
+        # Why `obtain_samples` needs `update_tasks` before it; "" if it does not.
+        self._why_needs_tasks = ""
+        if drew_tasks:
+            self._why_needs_tasks = (
+                "otherwise each of these environments would draw a task of its own"
+            )
+        elif m > 1 and not self._makers_are_tasks and self.env.has_wrapper_attr("set_task"):
+            self._why_needs_tasks = (
+                f"otherwise its {m} tasks are all the task that a new environment has"
+            )
         # A digest of the task that was set in each environment; None before `update_tasks`.
         self._task_digests: Sequence[int | None] | None = None
         self.total_timesteps_sampled = 0
@@ -230,19 +235,11 @@ class MetaSampler:
             ValueError: If the policy returns arrays of another shape, or a reset left the task that
                 was set.
             RuntimeError: If no tasks were set, and each environment would draw its own, or all
-                tasks would be the same.
+                tasks would be the same; or if the last tasks were refused.
         """
         log = check_flag(log, "log")
-        if self._needs_tasks and self._task_digests is None:
-            raise RuntimeError(
-                "call update_tasks before obtain_samples: otherwise each of these environments "
-                "would draw a task of its own"
-            )
-        if self._would_repeat_task and self._task_digests is None:
-            raise RuntimeError(
-                f"call update_tasks before obtain_samples: otherwise its {self.meta_batch_size} "
-                "tasks are all the task that a new environment has"
-            )
+        if self._why_needs_tasks and self._task_digests is None:
+            raise RuntimeError(f"call update_tasks before obtain_samples: {self._why_needs_tasks}")
         collections = self._collect()
         k = self.envs_per_task
         by_env = [paths for collection in collections for paths in collection.paths]
@@ -364,6 +361,8 @@ class MetaSampler:
         for task in range(self.meta_batch_size):
             first = task * self.envs_per_task
             if len({*digests[first : first + self.envs_per_task]}) > 1:
+                self._task_digests = None
+                self._why_needs_tasks = "the last tasks were refused, and are set"
                 raise ValueError(
                     f"the environments of task {task} were given one task and are on several: give "
                     "update_tasks tasks that leave nothing to draw, such as exact_task_state(task, "

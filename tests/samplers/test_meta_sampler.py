@@ -198,6 +198,8 @@ def test_environments_of_a_task_that_draw_what_it_leaves_open_are_refused():
     with closing(mt.MetaSampler(make, reaching, 2, 2, 3, seed=0)) as sampler:
         with pytest.raises(ValueError, match=r"environments of task 0 .* exact_task_state"):
             sampler.update_tasks([0, 0])
+        with pytest.raises(RuntimeError, match="obtain_samples: the last tasks were refused"):
+            sampler.obtain_samples()
         tasks = [sampler.env.unwrapped.exact_task_state(0, seed) for seed in (1, 2)]
         sampler.update_tasks(tasks)
         assert sampler.envs.call("get_task_state") == (tasks[0], tasks[0], tasks[1], tasks[1])
