@@ -192,20 +192,22 @@ def _read_layers(state: Layers) -> list[LayerState]:
 def find_undeclared(env: Any, name: str) -> str:
     """Finds the layer with a method or attribute, if no state is declared for what that changes.
 
-    The state may be the layer's own, or that of a layer inside, which the layer may call.
+    The state may be the layer's own, or that of a layer inside, which the layer may call. It is not
+    the one that the class of the layer inherits from a class without that method.
 
     Args:
         env: An environment, in any wrappers.
         name: The name of the method or attribute; ``""`` stands for a function of the environment.
 
     Returns:
-        The name of the class of the layer that has the method: it has no state, nor has any layer
-        inside. Otherwise ``""``.
+        The name of the class of the layer that has the method, if no state is declared. Otherwise
+        ``""``.
     """
     chain = list_wrappers(env)
     has_name = [bool(name) and hasattr(layer, name) for layer in chain[:-1]] + [True]
     classes: list[type] = [type(layer) for layer in chain[has_name.index(True) :]]
-    if any(_has_methods(cls) or find_functions(cls) is not None for cls in classes):
+    declares = any(_has_methods(cls) or find_functions(cls) is not None for cls in classes)
+    if declares and not _inherits_state_without(classes[0], name):
         return ""
     return classes[0].__name__
 
@@ -280,6 +282,14 @@ def _find_layer(env: Any, bottom: bool) -> _Layer | None:
             f"{cls.__name__} the methods get_state() and set_state(state)"
         )
     return _Layer(env, bottom, _RANDOM_STREAM)
+
+
+def _inherits_state_without(cls: type[Any], name: str) -> bool:
+    """Whether a class inherits ``get_state`` from one without a method that itself has."""
+    if not name or not hasattr(cls, name) or not _has_methods(cls):
+        return False
+    declaring_class = next(base for base in cls.__mro__ if "get_state" in vars(base))
+    return not hasattr(declaring_class, name)
 
 
 def _has_methods(cls: type[Any]) -> bool:

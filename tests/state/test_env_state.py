@@ -272,6 +272,25 @@ def test_a_call_changes_a_state_only_if_the_layer_or_one_inside_declares_it():
     assert find(CountsResets, "") == find(CountsResets, "steps_of_no_wrapper") == "CountingEnv"
 
 
+def test_a_class_that_adds_a_method_does_not_inherit_a_state_for_it():
+    class Lesson(mt.EnvToMTEnv):
+        num_open = 1
+
+        def open_tasks(self, num_open):
+            self.num_open = num_open
+
+    class DeclaredLesson(Lesson):
+        def get_state(self):
+            return {**super().get_state(), "num_open": self.num_open}
+
+    lesson, declared = (
+        cls(mt.PointGoalEnv(), [{"goal": (1, 0)}]) for cls in (Lesson, DeclaredLesson)
+    )
+    assert find_undeclared(lesson, "open_tasks") == find_undeclared(lesson, "num_open") == "Lesson"
+    assert find_undeclared(lesson, "set_task_state") == find_undeclared(lesson, "") == ""
+    assert find_undeclared(declared, "open_tasks") == ""
+
+
 @pytest.mark.parametrize("name", ["env", "reset", "__class__", "_saved_kwargs", "np_random"])
 def test_a_state_sets_no_attribute_of_a_wrapper_without_one(name):
     env = CountsResets(CountingEnv())
