@@ -82,9 +82,9 @@ class Design:
         trial_tasks: The ``M`` given tasks of each trial, numbers or dicts of numbers; ``None`` if
             they follow from the seed.
         phases: In a stream, the name and the steps of each phase; see `continual_evaluate`.
-        kept_tasks: The task that ``set_task`` has set, a number or a dict of numbers, by the name
-            of the task, of environments that keep it; ``None`` if resets take a task state, or if
-            the environments have no such tasks.
+        kept_tasks: The task that environments keep, by its name: what their ``get_task`` (or
+            ``get_task_state``) returns, numbers or dicts of them; ``None`` if resets take a task
+            state, or if the environments have no such tasks.
 
     Raises:
         TypeError: If ``tasks`` are not names, ``phases`` are not pairs of a name and a number, or
@@ -109,7 +109,7 @@ class Design:
         default=None, hash=False
     )
     phases: tuple[tuple[str, int], ...] | None = None
-    kept_tasks: Mapping[str, int | float | Mapping[str, Any]] | None = field(
+    kept_tasks: Mapping[str, Any] | None = field(
         default=None, hash=False, metadata={"optional": True}
     )
 
@@ -128,6 +128,10 @@ class Design:
         self._check_excluded()
         if self.kept_tasks is not None:
             object.__setattr__(self, "kept_tasks", convert_numbers(self.kept_tasks))
+            if not all(map(is_plain, self.kept_tasks.values())):
+                raise ValueError(
+                    f"kept_tasks must be numbers or dicts of them, got {self.kept_tasks}"
+                )
         if self.trial_tasks is not None:
             object.__setattr__(self, "trial_tasks", tuple(map(convert_numbers, self.trial_tasks)))
             if len(self.trial_tasks) != self.trials:
@@ -233,14 +237,14 @@ def convert_numbers(value: Any) -> Any:
 def is_plain_task(task: Any) -> bool:
     """Whether a file can have a task: a number, or a dict of numbers by their names."""
     if isinstance(task, dict):
-        return all(type(name) is str and _is_plain(item) for name, item in task.items())
+        return all(type(name) is str and is_plain(item) for name, item in task.items())
     return type(task) in (int, float)
 
 
-def _is_plain(value: Any) -> bool:
+def is_plain(value: Any) -> bool:
     """Whether a value is a number, or nested tuples or dicts of numbers."""
     if isinstance(value, tuple):
-        return all(map(_is_plain, value))
+        return all(map(is_plain, value))
     return type(value) is bool or is_plain_task(value)
 
 
@@ -445,7 +449,8 @@ def read_kept_tasks(envs: Any, plan: Plan) -> dict[str, Any] | None:
         ValueError: If environments of one name are on different tasks.
     """
     inner: MetaVectorEnv = envs.unwrapped
-    if has_everywhere(inner, "task_states") or not has_everywhere(inner, "set_task"):
+    keeps_tasks = has_everywhere(inner, "set_task") or has_everywhere(inner, "set_task_state")
+    if has_everywhere(inner, "task_states") or not keeps_tasks:
         return None
     tasks = convert_numbers(inner.call(_read_task))
     envs.reset(seed=stream_seed(plan.design.seed, _SECOND_RESET))
@@ -454,7 +459,7 @@ def read_kept_tasks(envs: Any, plan: Plan) -> dict[str, Any] | None:
     kept_tasks: dict[str, Any] = {}
     for queue, task in zip(plan.stages[0].queues, tasks, strict=True):
         for name in {episode.task for episode in queue}:
-            if not is_plain_task(task):
+            if not is_plain(task):
                 return None
             if kept_tasks.setdefault(name, task) != task:
                 raise ValueError(
@@ -467,12 +472,13 @@ def read_kept_tasks(envs: Any, plan: Plan) -> dict[str, Any] | None:
 @read_only
 def _read_task(env: Any) -> Any:
     """The task of an environment, ``None`` if it does not tell it."""
-    if not env.has_wrapper_attr("get_task"):
-        return None
-    try:
-        return env.get_wrapper_attr("get_task")()
-    except TypeError:  # it takes arguments, so it is another method
-        return None
+    for name in ("get_task", "get_task_state"):
+        if env.has_wrapper_attr(name):
+            try:
+                return env.get_wrapper_attr(name)()
+            except TypeError:  # it takes arguments, so it is another method
+                return None
+    return None
 
 
 def _plan_trials(envs: Any, design: Design) -> Iterator[Stage]:

@@ -59,7 +59,7 @@ from mtwrappers.evaluation.replay_fields import find_replayed_fields
 from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.typed import to_plain
 from mtwrappers.samplers.bar import ProgressBar
-from mtwrappers.samplers.task_texts import task_names
+from mtwrappers.samplers.task_texts import has_everywhere, task_names
 from mtwrappers.vector.contract import MetaVectorEnv
 
 _SAID = "said by the file"
@@ -495,10 +495,11 @@ def _set_kept_tasks(inner: MetaVectorEnv, kept_tasks: Mapping[str, Any]) -> None
     """Sets the tasks of a result in environments, by the names of their tasks."""
     _, infos = inner.reset(seed=0)
     names = task_names(inner, infos)
+    setter = "set_task" if has_everywhere(inner, "set_task") else "set_task_state"
     for name, task in kept_tasks.items():
         rows = [i for i, env_name in enumerate(names) if env_name == name]
         if rows:
-            inner.call_some(rows, "set_task", task)
+            inner.call_some(rows, setter, task)
 
 
 def _check_kept_tasks(

@@ -86,6 +86,21 @@ def test_a_result_has_the_tasks_that_its_environments_keep(tmp_path):
     assert evaluate_on(GOALS, tasks=["task 1"]).design.kept_tasks == {"task 1": expected["task 1"]}
 
 
+def test_the_task_states_that_environments_keep_are_recorded_too():
+    space = gymnasium.spaces.Box(-1.0, 1.0, (2,))
+
+    def make_mtenv():
+        env = mtwrappers.EnvToMTEnv(
+            make(), space, lambda env, goal: env.unwrapped.set_task({"goal": tuple(goal)})
+        )
+        return mtwrappers.FlattenMTEnv(env, "none")
+
+    envs = mtwrappers.as_vector([make_mtenv] * 2)
+    envs.set_tasks([np.array([0.5, 0.0], np.float32), np.array([0.0, 0.25], np.float32)])
+    result = evaluate(move_right, envs, 1)
+    assert result.design.kept_tasks == {"task 0": (0.5, 0.0), "task 1": (0.0, 0.25)}
+
+
 @pytest.mark.parametrize("wrapper", [LastSeed, Text])
 def test_tasks_that_resets_draw_or_that_are_no_numbers_are_not_recorded(wrapper):
     envs = mtwrappers.as_vector(lambda: make(wrapper))
