@@ -122,7 +122,9 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
 def _append_box(box: Box, space: AnySpace, name: str) -> Box:
     """``box`` with the entries of another 1-D Box appended."""
     if not isinstance(space, Box) or len(space.shape) != 1:
-        hint = "; task_encoding='none' leaves it out" if name == "task_obs" else ""
+        hint = ""
+        if name == "task_obs":
+            hint = "; EnvToMTEnv(..., task_obs=...) makes one, task_encoding='none' leaves it out"
         raise TypeError(
             f"the space of {name} must be Discrete or a 1-D Box, got {summary(space)}{hint}"
         )

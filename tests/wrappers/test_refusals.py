@@ -501,7 +501,8 @@ def with_task_id(task_id):
     refusal(
         lambda: FlattenMTEnv(bytes_with_task_obs(Dict(a=BOX))),
         TypeError,
-        "the space of task_obs must be Discrete or ...; task_encoding='none' leaves it out",
+        "the space of task_obs must be Discrete or ...; EnvToMTEnv(..., task_obs=...) makes one, "
+        "task_encoding='none' leaves it out",
     ),
     refusal(
         lambda: FlattenMTEnv(bytes_with_task_obs(Box(0, 1, (2, 2)))),
