@@ -139,7 +139,8 @@ class EnvBlock:
         try:
             for i, maker in enumerate(makers, self.offset):
                 env = construct_env(maker, f"environment {i}")
-                if (first := index_by_id.setdefault(id(env), i)) != i:
+                # Also in different wrappers.
+                if (first := index_by_id.setdefault(id(env.unwrapped), i)) != i:
                     raise ValueError(
                         f"the constructors of environments {first} and {i} return the same "
                         "environment: each must make a new one"

@@ -212,3 +212,10 @@ def test_copies_of_an_environment_differ_if_one_block_resets_them_first():
         observations = other_envs.reset()[0]
     assert (observations[:2] == first_observations[:2]).all()
     assert (observations[2] == second_observations[2]).all()
+
+
+@pytest.mark.parametrize("wrap", [lambda env: env, gymnasium.wrappers.OrderEnforcing])
+def test_constructors_that_share_an_environment_are_refused(wrap):
+    env = CountingEnv()
+    with pytest.raises(ValueError, match="environments 0 and 1 return the same environment"):
+        MetaIterativeEnvExecutor(lambda: wrap(env), 2)
