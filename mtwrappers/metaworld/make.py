@@ -62,6 +62,10 @@ _OTHER_NAMES = {
     "unify='pad', the env_name of each class in env_kwargs, and task_names",
     **dict.fromkeys(("image_size", "img_size", "size"), "frames have a width and a height"),
     **dict.fromkeys(("normalize_rewards", "normalize_reward"), "pass reward_normalization_method"),
+    **dict.fromkeys(
+        ("tasks", "env_names", "classes"),
+        "for some classes, make mtwrappers/CustomMT-v0 or CustomML-train-v0 with train_classes",
+    ),
 }
 
 

@@ -38,6 +38,11 @@ def describe(descriptions):
         TypeError,
         "...argument 'image_size': frames have a width",
     ),
+    refusal(
+        lambda: gymnasium.make_vec("mtwrappers/MT10-v0", env_names=["reach-v3"]),
+        TypeError,
+        "...argument 'env_names': for some classes, make mtwrappers/CustomMT-v0",
+    ),
     refusal(lambda: make("MT10", kind="test"), ValueError, "MT10 has no test tasks"),
     refusal(
         lambda: make_benchmark("mt10"), ValueError, "unknown benchmark 'mt10'; did you mean 'MT10'?"
