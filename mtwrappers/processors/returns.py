@@ -42,6 +42,11 @@ def discounted_sums(values: Any, discount: float, lengths: Any) -> Floats:
     values, lengths = np.asarray(values, dtype=np.float64), np.asarray(lengths)
     discount = check_fraction(discount, "discount")
     _check_lengths(lengths, values)
+    return _sum_discounted(values, discount, lengths)
+
+
+def _sum_discounted(values: Floats, discount: float, lengths: NDArray[Any]) -> Floats:
+    """`discounted_sums` of checked arguments."""
     sums: Floats = np.empty_like(values)
     # Only paths of similar length (8 to 15 steps, 16 to 31, ...) share an array, so that a long
     # path does not pad thousands of short ones, and memory is at most twice that of the steps.
@@ -92,12 +97,12 @@ def gae(
     following = np.append(values[1:], 0.0)
     following[np.cumsum(lengths) - 1] = last_values
     deltas = discount * following + rewards - values
-    return discounted_sums(deltas, discount * gae_lambda, lengths)
+    return _sum_discounted(deltas, discount * gae_lambda, lengths)
 
 
 def _check_lengths(lengths: NDArray[Any], values: Floats) -> None:
     """Raises `ValueError` unless ``lengths``, ``(P,)``, are those of paths with these values."""
-    if np.any(lengths < 1):
+    if lengths.min(initial=1) < 1:
         raise ValueError(f"each length must be 1 or more, got {lengths.tolist()}")
     if values.shape != (lengths.sum(),):
         raise ValueError(
