@@ -98,11 +98,13 @@ def lose_node(cluster, node, loss):
 def test_a_node_lost_in_a_rollout_changes_nothing(cluster, loss, policy_in):
     sampler = partial(MetaSampler, partial(SlowEnv, 60), draw_actions, 3, 2, 80, 2, seed=0)
     with closing(sampler()) as local:
+        local.update_tasks()
         expected = [local.obtain_samples() for _ in range(2)]
         assert [len(task_paths) for task_paths in expected[1].values()] == [3, 3]
     spread = {"scheduling_strategy": "SPREAD"}
     settings = {"execution": "ray", "workers": 2, "ray_options": spread, "policy_in": policy_in}
     with closing(sampler(**settings, timeout=None, on_worker_failure="recover")) as remote:
+        remote.update_tasks()
         first = remote.obtain_samples()
         remote.envs.set_attr("pause", 0.01)
         nodes = node_ids(remote.envs)
