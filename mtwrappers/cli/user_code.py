@@ -18,7 +18,7 @@ from typing import Any
 from mtwrappers.cli.console import UsageError
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.errors import full_message
-from mtwrappers.samplers.policies import OF_PREDICT
+from mtwrappers.samplers.policies import PREDICT_EXAMPLE
 
 # The module name of an imported FILE.py.
 USER_MODULE = "user_file"
@@ -62,7 +62,8 @@ def load_policy(argument: str) -> UserPolicy:
     if isinstance(policy, type) or not acts:
         raise UsageError(
             f"--policy {argument}: {origin} must be a function from observations (N, O) to "
-            f"actions (N, 4), such as {OF_PREDICT}, or an object with get_actions, got {policy!r}"
+            f"actions (N, 4), such as {PREDICT_EXAMPLE}, or an object with get_actions, got "
+            f"{policy!r}"
         )
     return UserPolicy(argument, file, policy)
 

@@ -323,6 +323,15 @@ def check_reset(result: Any) -> tuple[Any, Info]:
     raise TypeError(f"expected (observation, info dict) from reset(), got {result!r}{hint}")
 
 
+def check_step(result: Any) -> tuple[Any, float, Any, Any, Info]:
+    """Returns the values of a step with its reward as a float, or raises `TypeError`."""
+    try:
+        obs, reward, terminated, truncated, info = result
+        return obs, float(reward), terminated, truncated, info
+    except (TypeError, ValueError) as exc:
+        raise explain_step(result) from exc
+
+
 def explain_step(result: Any) -> TypeError:
     """Makes the error for a step that did not return Gymnasium's five values."""
     length = len(result) if isinstance(result, tuple) else 0

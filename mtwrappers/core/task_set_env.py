@@ -17,7 +17,7 @@ from mtwrappers.common.checks import (
     check_index,
     check_mapping,
     check_reset,
-    explain_step,
+    check_step,
     not_negative,
 )
 from mtwrappers.common.errors import short
@@ -284,12 +284,8 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
         """Steps the environment of the current task, or raises `ResetNeeded`."""
         if self._episode is not EpisodeStatus.BEGUN:
             self._require_reset()
-        result = self._current_env.step(action)
-        try:
-            env_obs, reward, terminated, truncated, info = result
-            reward = float(reward)
-        except (TypeError, ValueError) as exc:
-            raise explain_step(result) from exc
+        step = check_step(self._current_env.step(action))
+        env_obs, reward, terminated, truncated, info = step
         if self._history is not None:
             self._history.step(reward, bool(terminated or truncated), info)
         return (

@@ -355,8 +355,7 @@ def _describe_pairing(
             f"{nouns} compared one by one at {num_paired} of "
             f"{format_count(len(compared.tasks), 'task')}, as both met the same"
         )
-    designs = [run.result.design for run in (first, second)]
-    if all(design is not None and design.kept_tasks is not None for design in designs):
+    if not compared.mismatch and first.keeps_tasks and second.keeps_tasks:
         return "each task stays on one task state, the same for both"
     for run in (first, second):
         if run.goals is None:

@@ -17,8 +17,12 @@ from mtwrappers.common.counts import format_count
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.samplers.task_texts import has_everywhere, task_names
-from mtwrappers.tasks.draws import digest_tasks, kept_random_states, warn_of_unseeded_tasks
-from mtwrappers.vector.calls import read_only
+from mtwrappers.tasks.draws import (
+    digest_tasks,
+    kept_random_states,
+    read_task,
+    warn_of_unseeded_tasks,
+)
 from mtwrappers.vector.contract import MetaVectorEnv
 
 # The numbers of few-shot evaluation, and the fields of a `Design` with trials alone.
@@ -128,6 +132,8 @@ class Design:
         self._check_excluded()
         if self.kept_tasks is not None:
             object.__setattr__(self, "kept_tasks", convert_numbers(self.kept_tasks))
+            for name in self.kept_tasks:
+                check_name(name, "the name of a task")
             if not all(map(is_plain, self.kept_tasks.values())):
                 raise ValueError(
                     f"kept_tasks must be numbers or dicts of them, got {self.kept_tasks}"
@@ -452,33 +458,21 @@ def read_kept_tasks(envs: Any, plan: Plan) -> dict[str, Any] | None:
     keeps_tasks = has_everywhere(inner, "set_task") or has_everywhere(inner, "set_task_state")
     if has_everywhere(inner, "task_states") or not keeps_tasks:
         return None
-    tasks = convert_numbers(inner.call(_read_task))
+    tasks = convert_numbers(inner.call(read_task))
+    if not all(map(is_plain, tasks)):
+        return None
     envs.reset(seed=stream_seed(plan.design.seed, _SECOND_RESET))
-    if convert_numbers(inner.call(_read_task)) != tasks:  # resets draw them
+    if convert_numbers(inner.call(read_task)) != tasks:  # resets draw them
         return None
     kept_tasks: dict[str, Any] = {}
     for queue, task in zip(plan.stages[0].queues, tasks, strict=True):
         for name in {episode.task for episode in queue}:
-            if not is_plain(task):
-                return None
             if kept_tasks.setdefault(name, task) != task:
                 raise ValueError(
                     f"environments of one task must be on one task, got {kept_tasks[name]} and "
                     f"{task} for {name!r}: {_NAMES_DIFFER}"
                 )
     return kept_tasks
-
-
-@read_only
-def _read_task(env: Any) -> Any:
-    """The task of an environment, ``None`` if it does not tell it."""
-    for name in ("get_task", "get_task_state"):
-        if env.has_wrapper_attr(name):
-            try:
-                return env.get_wrapper_attr(name)()
-            except TypeError:  # it takes arguments, so it is another method
-                return None
-    return None
 
 
 def _plan_trials(envs: Any, design: Design) -> Iterator[Stage]:

@@ -50,11 +50,11 @@ def _list_design_fields(replay: _ReplayedResult) -> Iterator[str]:
     if replay.seed_chooses_goals:
         yield "seed"
     if replay.few_shot:
-        yield from ("trials", "trial_tasks")
+        yield "trials"
+        if not replay.sets_tasks:
+            yield "trial_tasks"
     else:  # in a trial, nothing marks the end of adaptation
         yield "episodes_per_task"
-    if replay.design.kept_tasks is not None:
-        yield "kept_tasks"
     if replay.has_success_before_limit(in_adaptation=True):
         yield "adaptation_terminate_on_success"
 
@@ -157,6 +157,16 @@ class _ReplayedResult:
         return self.few_shot and not fixed_by_other_argument
 
     # Goals.
+
+    @property
+    def sets_tasks(self) -> bool:
+        """Whether tasks were given as dicts, of which others may give the same episodes.
+
+        So do goals of a sparse reward that is never reached.
+        """
+        return any(
+            isinstance(task, Mapping) for row in self.design.trial_tasks or () for task in row
+        )
 
     @property
     def lists_goals(self) -> bool:

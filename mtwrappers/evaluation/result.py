@@ -59,9 +59,9 @@ from mtwrappers.evaluation.typed import from_plain, to_plain
 from mtwrappers.metaworld.make import draws_goals
 
 _NO_DESCRIPTION = Description()
-# The names of rates in a plot.
 # Before the name of a reference result, on the command line and in prints.
 REFERENCE_PREFIX = "reference:"
+# The names of rates in a plot.
 _LABELS = {
     "success_held": "held",
     "success_once": "any step",

@@ -109,6 +109,12 @@ class Run:
         keys = [_goals_key(labelled.result) for labelled in self.results]
         return keys[0] if all(key == keys[0] for key in keys) else None
 
+    @property
+    def keeps_tasks(self) -> bool:
+        """Whether all parts record the tasks that their environments kept."""
+        designs = [labelled.result.design for labelled in self.results]
+        return all(design is not None and design.kept_tasks is not None for design in designs)
+
     def rates_by_goal(self, task: str) -> dict[tuple[int, int], float]:
         """The rates at a task by their goals, each with a count of how often it came before."""
         counts: Counter[int] = Counter()

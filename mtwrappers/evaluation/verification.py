@@ -59,7 +59,8 @@ from mtwrappers.evaluation.replay_fields import find_replayed_fields
 from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.typed import to_plain
 from mtwrappers.samplers.bar import ProgressBar
-from mtwrappers.samplers.task_texts import has_everywhere, task_names
+from mtwrappers.samplers.task_texts import task_names
+from mtwrappers.tasks.draws import read_task
 from mtwrappers.vector.contract import MetaVectorEnv
 
 _SAID = "said by the file"
@@ -394,7 +395,11 @@ def _replay_claim(
     assert design is not None  # it has actions
     inner: MetaVectorEnv = replay_envs.make(claim).unwrapped
     if claim.environments is not None:
-        _check_goals(claim.environments.goals, digest_goals(inner), replay_envs.are_given)
+        way_out = UNEDITED
+        if replay_envs.are_given:
+            way_out = "pass environments of the same id, seed and arguments"
+        goals = claim.environments.goals
+        _require_equal("goals", goals, digest_goals(inner), way_out, form="the digest ")
     if design.phases is not None and inner.num_envs != len(claim.tasks):
         raise VerificationError(
             f"expected an environment for each of its phases {list(claim.tasks)}, as "
@@ -412,9 +417,8 @@ def _replay_claim(
             _check_given_tasks(claim, plan)
         _check_plan(claim, plan)
         if design.kept_tasks is not None:
-            _check_kept_tasks(
-                design.kept_tasks, read_kept_tasks(inner, plan), replay_envs.are_given
-            )
+            way_out = "set_tasks sets them" if replay_envs.are_given else UNEDITED
+            _require_equal("tasks", design.kept_tasks, read_kept_tasks(inner, plan), way_out)
         plan = plan.select(_draw_sample(claim, sample))
         advance = stack.enter_context(bar.track("episodes", len(plan.episodes)))
         episodes = replay(inner, plan, actions, lambda episode: advance(1))
@@ -494,45 +498,26 @@ def _check_given_tasks(claim: EvaluationResult, plan: Plan) -> None:
 def _set_kept_tasks(inner: MetaVectorEnv, kept_tasks: Mapping[str, Any]) -> None:
     """Sets the tasks of a result in environments, by the names of their tasks."""
     _, infos = inner.reset(seed=0)
-    names = task_names(inner, infos)
-    setter = "set_task" if has_everywhere(inner, "set_task") else "set_task_state"
-    for name, task in kept_tasks.items():
-        rows = [i for i, env_name in enumerate(names) if env_name == name]
-        if rows:
-            inner.call_some(rows, setter, task)
+    names = task_names(inner, infos)[:: inner.envs_per_task]
+    tasks = inner.call(read_task)[:: inner.envs_per_task]
+    named_tasks = zip(names, tasks, strict=True)
+    inner.set_tasks([kept_tasks.get(name, task) for name, task in named_tasks])
 
 
-def _check_kept_tasks(
-    expected: Mapping[str, Any], actual: Mapping[str, Any] | None, are_given: bool
-) -> None:
-    """Raises `VerificationError` unless environments are on the tasks of a result.
+def _require_equal(noun: str, expected: Any, actual: Any, way_out: str, form: str = "") -> None:
+    """Raises `VerificationError` unless environments have what a result says of them.
 
     Args:
-        expected: The tasks in the result, by their names.
-        actual: The tasks of the environments.
-        are_given: Whether the user gave the environments.
+        noun: The word for the values, for the message.
+        expected: The value in the result.
+        actual: The value of the environments.
+        way_out: The end of the message.
+        form: What stands before the expected value in the message.
     """
     if actual != expected:
-        way_out = "set_tasks sets them" if are_given else UNEDITED
         raise VerificationError(
-            f"its tasks are not those of the environments: expected {short(dict(expected))}, got "
+            f"its {noun} are not those of the environments: expected {form}{short(expected)}, got "
             f"{short(actual)}; {way_out}"
-        )
-
-
-def _check_goals(expected: str | None, actual: str | None, are_given: bool) -> None:
-    """Raises `VerificationError` unless environments have the goals of a result, by their digests.
-
-    Args:
-        expected: The digest in the result.
-        actual: The digest of the environments' goals.
-        are_given: Whether the user gave the environments.
-    """
-    if actual != expected:
-        way_out = "pass environments of the same id, seed and arguments" if are_given else UNEDITED
-        raise VerificationError(
-            f"its goals are not those of the environments: expected the digest {expected!r}, got "
-            f"{actual!r}; {way_out}"
         )
 
 

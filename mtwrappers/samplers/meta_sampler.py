@@ -36,7 +36,7 @@ from mtwrappers.samplers.recorder import Recorder, with_common_infos
 from mtwrappers.samplers.rollout import Flags, Seconds, Step, check_array_spaces, rollout
 from mtwrappers.state.env_state import find_undeclared, get_state, set_state
 from mtwrappers.state.registry import require_names
-from mtwrappers.tasks.draws import TaskDraws
+from mtwrappers.tasks.draws import TaskDraws, read_task
 from mtwrappers.tasks.updates import copy_env
 from mtwrappers.vector.calls import read_only
 from mtwrappers.vector.contract import MetaVectorEnv
@@ -406,13 +406,8 @@ def _class_without_task_state(env: AnyEnv) -> str:
 @read_only
 def _task_digest(env: AnyEnv) -> int | None:
     """A digest of the task of an environment; ``None`` if it does not tell its task."""
-    for name in ("get_task", "get_task_state"):
-        if env.has_wrapper_attr(name):
-            try:
-                return hash_value(env.get_wrapper_attr(name)())
-            except TypeError:  # it takes arguments, so it is another method
-                return None
-    return None
+    task = read_task(env)
+    return None if task is None else hash_value(task)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ ARGUMENTS: Mapping[str, Any] = {"rng": None, "task_names": "", "descriptions": "
 TEXTS = tuple(name for name, entry in ARGUMENTS.items() if entry == "")
 
 # What to pass for the model of a library whose ``predict`` returns a pair (actions, state).
-OF_PREDICT = (
+PREDICT_EXAMPLE = (
     "lambda obs: model.predict(obs, deterministic=True)[0] (a recurrent model needs an object with "
     "reset(mask), see the guide to Stable-Baselines3)"
 )
@@ -65,7 +65,7 @@ class PolicyMethods:
         if isinstance(policy, type) or not (callable(get_actions) or callable(policy)):
             raise TypeError(
                 "a policy must have get_actions(observations) or be callable, such as "
-                f"{OF_PREDICT}, got {policy!r}"
+                f"{PREDICT_EXAMPLE}, got {policy!r}"
             )
         self.is_get_actions = callable(get_actions)
         self._choose: Callable[..., Any] = get_actions if callable(get_actions) else policy
@@ -169,8 +169,8 @@ class PolicyMethods:
         """
         if not self.is_get_actions and _is_with_state(answer, shape):
             raise TypeError(
-                f"the policy returned a tuple (actions, state): give {OF_PREDICT}, or an object "
-                "whose get_actions(observations) returns (actions, agent_infos)"
+                f"the policy returned a tuple (actions, state): give {PREDICT_EXAMPLE}, or an "
+                "object whose get_actions(observations) returns (actions, agent_infos)"
             ) from None
         if isinstance(obs, (dict, tuple)) and _has_length(answer, len(obs)):
             raise ValueError(f"{exc}: {_length_hint(obs)}") from None

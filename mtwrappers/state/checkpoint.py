@@ -24,6 +24,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 
 from mtwrappers.common.arguments import explains_arguments
+from mtwrappers.common.callers import find_stacklevel
 from mtwrappers.common.errors import full_message, printable, short
 from mtwrappers.common.types import AnyArray
 from mtwrappers.state.arrays import add_member, read_members, to_npy
@@ -83,7 +84,7 @@ def save_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
             f"load_checkpoint cannot compare the arguments of {', '.join(unknown)}, because these "
             "are not kept: pass the same ones then, or make environments with gymnasium.make, make "
             "other objects dataclasses, or derive their class from gymnasium.utils.EzPickle",
-            stacklevel=3,  # past the decorator
+            stacklevel=find_stacklevel(),
         )
     write_atomically(path, b"%s %d %s\n" % (_MAGIC, VERSION, _fingerprint(data)) + data)
 

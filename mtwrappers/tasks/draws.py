@@ -1,4 +1,4 @@
-"""Tasks that are drawn by an environment, and whether its seed determines them."""
+"""The task of an environment, tasks that it draws, and whether its seed determines them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from mtwrappers.common.callers import find_stacklevel
 from mtwrappers.tasks.updates import Env
+from mtwrappers.vector.calls import read_only
 from mtwrappers.vector.journal import hash_value
 
 # How often tasks are drawn to compare them: two draws among few tasks are often the same.
@@ -95,6 +96,18 @@ def seed_tasks(env: Env, seed: int) -> None:
         env.reset(seed=seed)
     finally:
         env.set_wrapper_attr(draws_on_reset, was_on)
+
+
+@read_only
+def read_task(env: Env) -> Any:
+    """The task of an environment; ``None`` if it does not tell it."""
+    for name in ("get_task", "get_task_state"):
+        if env.has_wrapper_attr(name):
+            try:
+                return env.get_wrapper_attr(name)()
+            except TypeError:  # it takes arguments, so it is another method
+                return None
+    return None
 
 
 def warn_of_unseeded_tasks(env: Any, seed: int, way_out: str) -> None:

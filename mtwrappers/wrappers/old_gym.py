@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 from numpy.random import Generator
 
-from mtwrappers.common.checks import check_env, check_index, check_list, check_reset, explain_step
+from mtwrappers.common.checks import check_env, check_index, check_list, check_reset, check_step
 from mtwrappers.common.seeding import check_seed, fresh_seed, task_generator
 from mtwrappers.common.types import AnyEnv, AnySpace, Info
 from mtwrappers.wrappers.vector import require_single
@@ -108,12 +108,7 @@ class OldGym:
             which at a time limit has ``"TimeLimit.truncated"``, as in the old ``gym``: whether the
             limit alone ended the episode.
         """
-        result = self.env.step(action)
-        try:
-            obs, reward, terminated, truncated, info = result
-            reward = float(reward)
-        except (TypeError, ValueError) as exc:
-            raise explain_step(result) from exc
+        obs, reward, terminated, truncated, info = check_step(self.env.step(action))
         if truncated:
             info = {**info, "TimeLimit.truncated": not terminated}
         return obs, reward, bool(terminated or truncated), info

@@ -8,7 +8,7 @@ import pytest
 
 import mtwrappers
 from mtwrappers import EvaluationResult, compare, evaluate, few_shot_evaluate, verify
-from mtwrappers.evaluation import IncomparableError, VerificationError
+from mtwrappers.evaluation import Design, IncomparableError, VerificationError
 
 GOALS = ({"goal": (1.0, 0.0)}, {"goal": (0.0, 1.0)})
 OTHER_GOALS = ({"goal": (1.0, 0.0)}, {"goal": (0.6, 0.8)})
@@ -64,6 +64,13 @@ class Fixed:
 
     def __call__(self, observations):
         return move_right(observations)
+
+
+class Still(Fixed):
+    """A policy that does not move."""
+
+    def __call__(self, observations):
+        return np.zeros((len(observations), 2))
 
 
 def evaluate_on(goals, **options):
@@ -171,3 +178,40 @@ def test_the_tasks_of_registered_environments_are_set_for_the_replay(tmp_path):
     data["design"]["kept_tasks"]["task 1"]["goal"] = [0.6, 0.8]
     (tmp_path / "r.json").write_text(json.dumps(data))
     assert not verify(tmp_path / "r.json").ok
+
+
+def test_tasks_that_a_replay_does_not_depend_on_are_said_by_the_file(tmp_path):
+    """A goal that is never reached may be any other."""
+
+    def forge(name, goal, path):
+        data = json.loads(path.read_text())
+        field = data["design"][name]
+        first_task = field["task 0"] if name == "kept_tasks" else field[0][0]
+        first_task["goal"] = goal
+        path.write_text(json.dumps(data))
+        replayed, _, said = str(verify(path)).partition("said by the file")
+        assert name in said
+        assert name not in replayed
+
+    envs = gymnasium.make_vec("mtwrappers/SparsePointRobot-v0", num_envs=2)
+    tasks = envs.call("sample_tasks", 2)[0]
+    envs.set_tasks(tasks)
+    still = Still()
+    evaluate(still, envs, 1, evidence=tmp_path / "a.npz").save(tmp_path / "a.json")
+    forge("kept_tasks", [0.0, 1.0], tmp_path / "a.json")
+    few_shot_evaluate(still, envs, [tasks], 1, 1, evidence=tmp_path / "b.npz").save(
+        tmp_path / "b.json"
+    )
+    forge("trial_tasks", [0.0, 1.0], tmp_path / "b.json")
+
+
+def test_by_force_different_tasks_are_not_said_to_be_the_same():
+    policies = {"a": [evaluate_on(GOALS)], "b": [evaluate_on(OTHER_GOALS)]}
+    [comparison] = compare(policies, force=True)
+    assert "task 1: " in comparison.mismatch
+    assert "the same for both" not in comparison.pairing
+
+
+def test_names_of_kept_tasks_are_printable():
+    with pytest.raises(ValueError, match="the name of a task must be"):
+        Design(kept_tasks={"\x1b[2J": 1})
