@@ -13,7 +13,7 @@ from mtwrappers import __version__
 from mtwrappers.cli.console import say, say_row
 from mtwrappers.common.cores import cores
 from mtwrappers.metaworld.opengl import BACKENDS, Trial, chosen_backend, try_backend
-from mtwrappers.vector.processes import start_method
+from mtwrappers.vector.start_methods import default_start_method
 
 # Versions on which results depend, whether or not an extra asks for them.
 PACKAGES = ("gymnasium", "numpy", "scipy", "metaworld", "mujoco")
@@ -31,12 +31,12 @@ def run() -> int:
     )
     extras = {name: describe_extra(name) for name in _extras()}
     _say("extras", extras or {"unknown": "mtwrappers was imported from a folder, not installed"})
-    recovering = start_method(replaces=True)
+    recovering = default_start_method(replaces=True)
     _say(
         "workers",
         {
             "cores": f"{cores()} of {os.cpu_count()}, as many workers by default",
-            "start method": start_method(replaces=False),
+            "start method": default_start_method(replaces=False),
             "to recover": f"{recovering}, with on_worker_failure='recover'",
         },
     )

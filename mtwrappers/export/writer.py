@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from mtwrappers.vector.processes import follow_parent
+from mtwrappers.vector.server import follow_parent
 
 # The writer's program; its path is its parent's.
 _PROGRAM = """

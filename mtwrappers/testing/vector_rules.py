@@ -49,8 +49,8 @@ from mtwrappers.testing.recording import (
     split_calls,
 )
 from mtwrappers.testing.rules import changes_rewards
-from mtwrappers.vector import processes
 from mtwrappers.vector.make import MetaParallelEnvExecutor
+from mtwrappers.vector.start_methods import default_start_method
 
 _SAME, _NEXT, _DISABLED = (
     AutoresetMode.SAME_STEP,
@@ -163,7 +163,7 @@ def _select_values(call: Call, keys: Collection[str]) -> dict[str, Any]:
 
 def start_method() -> str:
     """Returns the start method of workers: ours, but no fork if OpenGL is loaded."""
-    return "forkserver" if "OpenGL" in sys.modules else processes.start_method(replaces=False)
+    return "forkserver" if "OpenGL" in sys.modules else default_start_method(replaces=False)
 
 
 @functools.cache

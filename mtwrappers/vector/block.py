@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_reset, construct_env, explain_step
 from mtwrappers.common.errors import warn_about_close, with_place
+from mtwrappers.common.types import Info
 from mtwrappers.state.env_state import get_state, guard, require_identity, set_state
 from mtwrappers.state.plain_data import copied, copied_if_possible
-from mtwrappers.vector.buffers import Buffers, ObsLayout
+from mtwrappers.vector.buffers import Buffers, InfoColumns, InfoSchema, ObsLayout
 from mtwrappers.vector.calls import Call, EachCall, class_without_state, find_call
-from mtwrappers.vector.info_columns import Info, InfoColumns, InfoSchema
 from mtwrappers.vector.journal import ReplayLog, ResetEntry, StepEntry, fingerprint
 from mtwrappers.vector.settings import Maker, Settings
 

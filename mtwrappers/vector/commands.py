@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from mtwrappers.common.errors import full_message
 from mtwrappers.vector.block import EnvBlock
-from mtwrappers.vector.buffers import Buffers
+from mtwrappers.vector.buffers import Buffers, InfoSchema
 from mtwrappers.vector.calls import Call, EachCall
-from mtwrappers.vector.info_columns import InfoSchema
 from mtwrappers.vector.journal import ReplayLog, ResetEntry
 
 

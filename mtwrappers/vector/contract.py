@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from mtwrappers.common.checks import check_callable, check_index, check_mapping, check_rows
 from mtwrappers.common.counts import format_count, format_range
 from mtwrappers.common.errors import with_place
+from mtwrappers.common.types import Info
 from mtwrappers.core.pad_spaces import Padding
 from mtwrappers.state.identity import describe, require_same
 from mtwrappers.vector.arguments import (
@@ -36,7 +37,7 @@ from mtwrappers.vector.arguments import (
     spread_seeds,
 )
 from mtwrappers.vector.block import BlockResult, EnvBlock, describe_env
-from mtwrappers.vector.buffers import ARRAY_SPACES, ObsLayout
+from mtwrappers.vector.buffers import ARRAY_SPACES, InfoColumns, ObsLayout, infer_schema
 from mtwrappers.vector.calls import EachCall, replayable
 from mtwrappers.vector.commands import (
     Apply,
@@ -53,7 +54,6 @@ from mtwrappers.vector.commands import (
     UseColumns,
     Wrap,
 )
-from mtwrappers.vector.info_columns import Info, InfoColumns, infer_schema
 from mtwrappers.vector.journal import ReplayLog
 from mtwrappers.vector.pool import BorrowedPool, Pool
 from mtwrappers.vector.settings import MAY_DIFFER, Settings, require_same_spaces

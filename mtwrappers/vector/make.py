@@ -20,7 +20,6 @@ from mtwrappers.core.pad_spaces import Unify
 from mtwrappers.vector.block import EnvBlock
 from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.pool import LocalPool, Pool
-from mtwrappers.vector.processes import ProcessWorker, process_pool
 from mtwrappers.vector.ray import actor_pool
 from mtwrappers.vector.settings import (
     SETTING_NAMES,
@@ -32,7 +31,7 @@ from mtwrappers.vector.settings import (
     StartMethod,
     resolve_makers,
 )
-from mtwrappers.vector.workers import WorkerPool
+from mtwrappers.vector.workers import ProcessWorker, WorkerPool, process_pool
 
 # The executions that have a setting, if not all have it. (`timeout` and `context` have no effect in
 # iterative execution, so that a script may choose the execution alone.)

@@ -16,11 +16,10 @@ import cloudpickle
 from mtwrappers.common.errors import WorkerDiedError
 from mtwrappers.common.extras import import_extra
 from mtwrappers.vector.commands import Command, Connect
-from mtwrappers.vector.server import EMPTY, BlockServer
+from mtwrappers.vector.server import EMPTY, HELLO, BlockServer
 from mtwrappers.vector.settings import Maker, Settings
 from mtwrappers.vector.workers import (
     ALIVE_CHECK,
-    HELLO,
     Worker,
     WorkerPool,
     WorkerState,
@@ -200,14 +199,11 @@ class ActorWorker(Worker):
         self._actor_has_buffers = self._actor_has_buffers or isinstance(command, Connect)
         return number, bytes(cloudpickle.dumps(command.part(self.rows)))
 
-    def write(self, message: tuple[int, bytes]) -> None:
-        """Calls the actor."""
-        if self._cluster.is_connected():
+    def write(self, message: tuple[int, bytes] | None = None) -> None:
+        """Calls the actor; nothing is left of a message, because Ray sends it as a whole."""
+        if message is not None and self._cluster.is_connected():
             call = next(self._calls)
             self._replies.add(self._actor.handle.remote(call, *message, self._last_received))
-
-    def finish_writing(self) -> None:
-        """Does nothing, because Ray sends a message as a whole."""
 
     @staticmethod
     def receive(workers: Sequence[ActorWorker], seconds: float) -> list[ActorWorker]:
@@ -239,14 +235,15 @@ class ActorWorker(Worker):
         """Takes what the actor has answered."""
         if not self._host:
             self._host, self.timeout = data, self._settings.seconds_of_silence
-            self.take_answer(HELLO, EMPTY)
+            self.answers[HELLO] = EMPTY
             return
         answers, written = data
         # A reply that comes late has the results of an earlier command.
         if written and self.buffers is not None and max(answers) > self._last_received:
             self.buffers.unpack(written)
         for call in sorted(answers):
-            self.take_answer(*answers[call])
+            number, answer = answers[call]
+            self.answers[number] = answer
             self._last_received = max(self._last_received, call)
 
     def is_alive(self) -> bool:

@@ -1,13 +1,22 @@
-"""The side of a worker: it decodes commands, runs them in a block, and encodes the answers."""
+"""The side of a worker: it decodes commands, runs them in a block, and encodes the answers.
+
+What the executor does with the encodings is in `mtwrappers.vector.workers`.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import pickle
+import random
+import select
+import signal
 import socket
+import struct
 import sys
 import traceback
+from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 import cloudpickle
@@ -20,7 +29,9 @@ from mtwrappers.common.extras import with_or_without_opengl
 from mtwrappers.vector.block import BlockTraits, EnvBlock
 from mtwrappers.vector.commands import Answer, Build, Close, Command, Step
 
+HELLO = 0  # the number of the answer of a worker that has started
 EMPTY = b""  # an encoded answer without a result
+HEADER = struct.Struct("!QQ")  # the number of the command, and the number of bytes that follow
 PICKLED = b"\x80"  # the first byte of a pickle
 # An id may be registered in the main script, below its guard.
 _UNREGISTERED = (
@@ -133,7 +144,7 @@ def decode_step(data: bytes) -> StepMessage:
 
 
 def encode_answer(answer: Answer) -> bytes:
-    """Encodes an answer for `PendingRecord.decode`, with a failure that can be unpickled.
+    """Encodes an answer for `decode_answer`, with a failure that can be unpickled.
 
     The result is pickled by itself, so that the notes can be read even if it cannot.
     """
@@ -147,3 +158,93 @@ def encode_answer(answer: Answer) -> bytes:
         failure = picklable(failure)
     content = cloudpickle.dumps((answer.result, failure, text))
     return bytes(cloudpickle.dumps((answer.has_run, answer.is_unknown, answer.notes, content)))
+
+
+def decode_answer(data: bytes, command: Command, rows: slice) -> Answer:
+    """Reverses `encode_answer`, on the executor's side.
+
+    A result that cannot be read is a failure of the command.
+
+    Args:
+        data: The encoded answer, which is not `EMPTY`.
+        command: The command.
+        rows: The rows of the block's environments.
+    """
+    environments = format_range("environment", rows.start, rows.stop - 1)
+    place = f"the answer of {environments} to {command.name}() cannot be read here"
+    try:
+        has_run, is_unknown, notes, content = pickle.loads(data)
+    except Exception as exc:  # such as a module that only workers have
+        return Answer(failure=with_place(exc, place), has_run=False, is_unknown=True)
+    try:
+        result, failure, text = pickle.loads(content)
+    except Exception as exc:
+        failure = with_place(exc, place)
+        return Answer(notes=notes, failure=failure, has_run=has_run, is_unknown=is_unknown)
+    return Answer(result, notes, failure, text, has_run, is_unknown)
+
+
+def serve(commands: Connection, answers: Connection, memory: Connection, life: Connection) -> None:
+    """Serves the executor that writes ``commands`` and reads ``answers``, with its memory.
+
+    The executor's process has the other end of ``life``, to which nothing is written.
+    """
+    # The parent handles Ctrl-C; handlers that it may have set are not for workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # For processes that are started from here.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    follow_parent(life.fileno())
+    # Forked workers have the parent's global random state, and would all draw the same.
+    random.seed()
+    np.random.seed(np.random.SeedSequence().generate_state(8))
+    server = BlockServer(memory.fileno())
+    with (
+        contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError),  # the parent is gone
+        open(commands.fileno(), "rb", closefd=False) as source,
+        open(answers.fileno(), "wb", closefd=False) as sink,
+    ):
+        _write(sink, HELLO, EMPTY)
+        while not server.closed:
+            number, message = _read(source)
+            _write(sink, number, server.answer(message))
+    if server.block is not None:
+        with contextlib.suppress(Exception):
+            server.block.close()
+
+
+def _read(source: Any) -> tuple[int, bytes]:
+    """Waits for a command, and returns its number and the message."""
+    header = source.read(HEADER.size)
+    if len(header) == HEADER.size:
+        number, length = HEADER.unpack(header)
+        message: bytes = source.read(length)
+        if len(message) == length:
+            return number, message
+    raise EOFError("the parent has closed its pipe")
+
+
+def _write(sink: Any, number: int, answer: bytes) -> None:
+    """Sends the answer to the command with a number."""
+    sink.write(HEADER.pack(number, len(answer)) + answer)
+    sink.flush()
+
+
+def follow_parent(life: int) -> None:
+    """Ends this process as soon as its parent's end of a pipe is closed.
+
+    On Linux the kernel does it, also for a process that is stopped, or whose GIL is held in C.
+    (PR_SET_PDEATHSIG follows the thread that forked, not the process.) Elsewhere a worker ends
+    when it next reads from its parent.
+    """
+    if sys.platform == "linux":
+        import fcntl
+
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(life, fcntl.F_SETOWN, os.getpid())
+            fcntl.fcntl(life, fcntl.F_SETSIG, signal.SIGKILL)
+            fcntl.fcntl(life, fcntl.F_SETFL, os.O_RDONLY | os.O_ASYNC)
+        poll = select.poll()
+        poll.register(life)
+        if poll.poll(0):  # it was closed before
+            os._exit(1)

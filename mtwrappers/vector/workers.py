@@ -1,35 +1,44 @@
-"""Workers that run blocks elsewhere, and the pool that gives them commands.
+"""Workers that run blocks elsewhere, such as processes, and the pool that gives them commands.
 
 Commands have numbers. A command is encoded for all workers, then recorded for each, then written to
 each; an answer carries the number of its command. If an exception interrupts this anywhere, the
 next command first sends a `Sync` and waits for its answer: an older command that was answered by
 then was run, and is recorded in the journal; one that was not was never written, and is forgotten.
+
+A message to a process is a header, with the number of the command and the length of the rest, and
+the command. A step is whether environments reset themselves, whether infos go through the buffers,
+and the dtype of its actions, such as ``b"11<f4"``; the actions themselves are in shared memory.
+Every other command, and every answer, is a pickle.
 """
 
 from __future__ import annotations
 
 import abc
+import contextlib
 import dataclasses
 import enum
 import itertools
 import math
-import pickle
+import multiprocessing as mp
+import os
+import select
+import signal
+import sys
+import tempfile
 import time
 import warnings
+import weakref
 from collections.abc import Sequence
+from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
 import cloudpickle
 import gymnasium
 import numpy as np
 
+from mtwrappers.common.cores import cores
 from mtwrappers.common.counts import format_range
-from mtwrappers.common.errors import (
-    WorkerDiedError,
-    full_message,
-    warn_about_close,
-    with_place,
-)
+from mtwrappers.common.errors import WorkerDiedError, full_message, warn_about_close
 from mtwrappers.vector.block import BlockTraits, describe_env
 from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.commands import (
@@ -44,15 +53,45 @@ from mtwrappers.vector.commands import (
     Sync,
 )
 from mtwrappers.vector.pool import OTHER_CALL, Pool, Record, raise_failure
-from mtwrappers.vector.server import EMPTY
+from mtwrappers.vector.server import (
+    EMPTY,
+    HEADER,
+    HELLO,
+    StepMessage,
+    decode_answer,
+    encode_step,
+    serve,
+)
 from mtwrappers.vector.settings import Maker, Settings
+from mtwrappers.vector.start_methods import deaf_to_ctrl_c, default_start_method
 
 ALIVE_CHECK = 1.0  # seconds between two checks whether silent workers are alive
 MAX_RECOVERIES = 3  # the number of times in a row that workers may be lost in the same call
 CLOSE_TIMEOUT = 5.0  # seconds that workers have to close their environments
-HELLO = 0  # the number of the answer of a worker that has started
 # A NaN that no environment returns as its reward: it marks rewards that were not written yet.
 _NO_REWARD = np.uint64(0x7FF8_0000_6D74_7772)
+_CHUNK = 1 << 16  # bytes that are read at once
+_LONGEST_POLL = 2**31 - 1  # milliseconds, 25 days
+_NAME = "mtw-"  # begins the name of each worker process
+
+# The ends of pipes that close when this process ends, which tells workers to end too. A process
+# that is forked from this one must not keep them open.
+_lives: set[Connection] = set()
+_processes: weakref.WeakSet[Any] = weakref.WeakSet()  # those that this process has started
+
+
+def _leave_workers() -> None:
+    """Detaches a forked process from its parent's workers."""
+    while _lives:
+        _lives.pop().close()
+    # `multiprocessing` ends all children when a process ends. After `os.fork()` it takes the
+    # parent's children for its own, and there is no public way to correct that.
+    getattr(mp.process, "_children", set()).difference_update(_processes)
+    _processes.clear()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, where there are no workers
+    os.register_at_fork(after_in_child=_leave_workers)
 
 
 class WorkerState(enum.Enum):
@@ -85,7 +124,8 @@ class Worker(abc.ABC):
         state: Where it is in its life.
         timeout: Seconds of silence after which it counts as hung.
         buffers: The results of its environments, in this process.
-        records: Commands that it was given and that are not done with, by their number.
+        records: The commands that it was given, by their number, until a journal has them.
+        answers: The encoded answers that have arrived, by the number of their command.
         was_started: Whether it has ever answered, since it was started.
         shares_memory: Whether its writes are visible at once.
     """
@@ -99,7 +139,8 @@ class Worker(abc.ABC):
 
     def __init__(self, rows: slice) -> None:
         self.rows = rows
-        self.records: dict[int, PendingRecord] = {}
+        self.records: dict[int, Record] = {}
+        self.answers: dict[int, bytes] = {}
 
     @abc.abstractmethod
     def start(self) -> None:
@@ -114,12 +155,11 @@ class Worker(abc.ABC):
         """
 
     @abc.abstractmethod
-    def write(self, message: Any) -> None:
-        """Sends a message. If the worker is gone, waiting for the answer detects it."""
+    def write(self, message: Any = None) -> None:
+        """Sends a message; or, without one, the rest of the last one, if there is any.
 
-    @abc.abstractmethod
-    def finish_writing(self) -> None:
-        """Sends the rest of a message, if an exception came between."""
+        If the worker is gone, waiting for the answer detects it.
+        """
 
     @abc.abstractmethod
     def end(self, patience: float = 0.0) -> None:
@@ -130,7 +170,7 @@ class Worker(abc.ABC):
     def receive(workers: Sequence[Any], seconds: float) -> list[Any]:
         """Waits for data from some workers, at most for some seconds.
 
-        It passes complete answers to `take_answer`, and sets the state of workers that have ended.
+        It adds complete answers to `answers`, and sets the state of workers that have ended.
 
         Returns:
             The workers from which data has arrived.
@@ -157,48 +197,202 @@ class Worker(abc.ABC):
         """Advice if the worker ended before its first answer."""
         return ""
 
-    def take_answer(self, number: int, answer: bytes) -> None:
-        """Takes the answer to the command with this number."""
-        self.was_started = True
-        if number in self.records:
-            self.records[number].encoded_answer = answer
-        for older in [n for n in self.records if n < number]:
-            # A worker answers in order, so it was never written.
-            if self.records[older].encoded_answer is None:
-                self.records.pop(older, None)
+    def read_failure(self, number: int) -> BaseException | None:
+        """The failure in the answer to the command with this number, if there is one."""
+        data = self.answers.get(number, EMPTY)
+        if data == EMPTY:
+            return None
+        return decode_answer(data, self.records[number].command, self.rows).failure
 
 
-@dataclasses.dataclass(eq=False)
-class PendingRecord(Record):
-    """The record of a command that was given to a worker; its answer arrives as bytes."""
+class ProcessWorker(Worker):
+    """A worker process.
 
-    encoded_answer: bytes | None = None
+    It starts in the `multiprocessing` context ``context``, and shares the file ``memory`` with its
+    parent.
+    """
 
-    def decode(self) -> Answer:
-        """Decodes the answer, once all workers have answered.
+    def __init__(self, rows: slice, context: Any, memory: int) -> None:
+        super().__init__(rows)
+        self._context, self._memory = context, memory
+        self.process: Any = None
+        # This process' ends of two pipes, which take half the time of a socket.
+        self._command_pipe: Any = None
+        self._answer_pipe: Any = None
+        self._chunks: list[bytes] = []  # of answers that have arrived
+        # A message that is being written, and the numbers of bytes of it that were.
+        self._writing: tuple[bytes, list[int]] = (b"", [])
+        self._life: Any = None  # the end of a pipe; when it is closed, the worker ends
 
-        A result that cannot be read is a failure of the command.
-        """
-        if self.answer is None:
-            assert self.encoded_answer is not None
-            is_empty = self.encoded_answer == EMPTY
-            self.answer = NO_RESULT if is_empty else self._decode(self.encoded_answer)
-        return self.answer
-
-    def _decode(self, data: bytes) -> Answer:
-        """Reverses `encode_answer`."""
-        environments = format_range("environment", self.rows.start, self.rows.stop - 1)
-        place = f"the answer of {environments} to {self.command.name}() cannot be read here"
+    def start(self) -> None:
+        """Starts the process."""
+        commands, self._command_pipe = self._context.Pipe(duplex=False)
+        self._answer_pipe, answers = self._context.Pipe(duplex=False)
+        os.set_blocking(self._command_pipe.fileno(), False)
+        os.set_blocking(self._answer_pipe.fileno(), False)
+        self._chunks, self._writing = [], (b"", [])
+        life, self._life = self._context.Pipe(duplex=False)
+        _lives.add(self._life)
+        # `multiprocessing` can pass connections to a process in every context.
+        ends = [commands, answers, Connection(os.dup(self._memory)), life]
+        self.process = self._context.Process(
+            target=serve, args=ends, daemon=True, name=f"{_NAME}{self.index}"
+        )
+        _processes.add(self.process)
         try:
-            has_run, is_unknown, notes, content = pickle.loads(data)
-        except Exception as exc:  # such as a module that only workers have
-            return Answer(failure=with_place(exc, place), has_run=False, is_unknown=True)
-        try:
-            result, failure, text = pickle.loads(content)
-        except Exception as exc:
-            failure = with_place(exc, place)
-            return Answer(notes=notes, failure=failure, has_run=has_run, is_unknown=is_unknown)
-        return Answer(result, notes, failure, text, has_run, is_unknown)
+            with deaf_to_ctrl_c(self._context.get_start_method()):
+                self.process.start()
+        except BrokenPipeError:
+            pass  # it ended at once, which is detected later
+        finally:
+            for end in ends:
+                end.close()
+
+    def encode(self, number: int, command: Command) -> bytes:
+        """The bytes of the part of a command, with their header."""
+        if isinstance(command, Step) and isinstance(command.actions, np.ndarray):
+            assert self.buffers is not None
+            reads_columns = command.schema is not None
+            data = encode_step(StepMessage(command.autoreset, reads_columns, command.actions.dtype))
+            self.buffers.write_actions(command.actions[self.rows])
+        else:
+            data = cloudpickle.dumps(command.part(self.rows))
+        return HEADER.pack(number, len(data)) + data
+
+    def write(self, message: bytes | None = None) -> None:
+        """Writes a message to the process, or the rest of the last one."""
+        if message is not None:
+            self._writing = message, []
+        message, counts = self._writing
+        data = memoryview(message)
+        while (start := sum(counts)) < len(data):
+            try:
+                # In one call, so that no exception can come between writing and noting it.
+                counts.extend(map(os.write, [self._command_pipe.fileno()], [data[start:]]))
+            except BlockingIOError:
+                if not self._reads_in_time():
+                    self.state = WorkerState.HUNG if self.is_alive() else WorkerState.ENDED
+                    self.process.kill()
+                    return
+            except OSError as exc:
+                if exc.errno is None:
+                    raise  # of a signal's handler
+                self.state = WorkerState.ENDED
+                return
+
+    def _reads_in_time(self) -> bool:
+        """Waits until the process reads, and returns whether it does in time."""
+        poll = select.poll()
+        poll.register(self._command_pipe.fileno(), select.POLLOUT)
+        return bool(poll.poll(min(self.timeout * 1000, _LONGEST_POLL)))
+
+    @staticmethod
+    def receive(workers: Sequence[ProcessWorker], seconds: float) -> list[ProcessWorker]:
+        """Waits for data from some workers, at most for some seconds."""
+        # An interrupt may have left answers that were read and not taken.
+        arrived = [worker for worker in workers if worker._chunks and worker._take_answers()]
+        if arrived:
+            return arrived
+        poll, by_fd = select.poll(), {}
+        for worker in workers:
+            fd = worker._answer_pipe.fileno()
+            by_fd[fd] = worker
+            poll.register(fd, select.POLLIN)
+        for fd, _ in poll.poll(seconds * 1000):
+            worker = by_fd[fd]
+            try:
+                # In one call, so that no exception can come between reading and keeping.
+                worker._chunks.extend(map(os.read, [fd], [_CHUNK]))
+                has_ended = not worker._chunks[-1]
+            except BlockingIOError:
+                continue  # another call of this executor has read it
+            except OSError as exc:
+                if exc.errno is None:
+                    raise  # of a signal's handler
+                has_ended = True
+            if not has_ended:
+                worker._take_answers()
+                arrived.append(worker)
+            elif worker.state not in (WorkerState.HUNG, WorkerState.UNKNOWN):
+                worker.state = WorkerState.ENDED
+        return arrived
+
+    def _take_answers(self) -> bool:
+        """Takes all complete answers from what has arrived; returns whether there were any."""
+        has_answers = False
+        while self._chunks:
+            size = sum(map(len, self._chunks))
+            if len(self._chunks[0]) < HEADER.size <= size:
+                self._chunks[:] = [b"".join(self._chunks)]
+            if size < HEADER.size:
+                break
+            number, length = HEADER.unpack_from(self._chunks[0])
+            end = HEADER.size + length
+            if size < end:
+                break
+            data = b"".join(self._chunks)
+            self.answers[number] = data[HEADER.size : end]
+            # After the answer was taken, because it can be taken twice.
+            self._chunks[:] = [data[end:]] if size > end else []
+            has_answers = True
+        return has_answers
+
+    def is_alive(self) -> bool:
+        """Whether the process runs."""
+        return bool(self.process.is_alive())
+
+    def silence(self) -> float:
+        """The seconds since its block's last sign of life."""
+        if self.buffers is None:
+            return math.inf
+        return time.monotonic() - float(self.buffers.beats[0])
+
+    def end(self, patience: float = 0.0) -> None:
+        """Ends the process, unless it ends by itself within ``patience`` seconds."""
+        if self.process is not None and self.process.pid is not None:
+            self.process.join(patience)
+            self.process.kill()
+            self.process.join()
+        for pipe in (self._command_pipe, self._answer_pipe, self._life):
+            if pipe is not None:
+                pipe.close()
+        _lives.discard(self._life)
+
+    @property
+    def cannot_start(self) -> bool:
+        """Whether it exited before it answered; one that was killed is replaced."""
+        if self.was_started or self.process is None:
+            return False
+        return self._exit_code() in range(256)
+
+    def advice(self) -> str:
+        """Advice if the worker ended before its first answer."""
+        if not self.cannot_start or self._context.get_start_method() == "fork":
+            return ""
+        return (
+            "it ended before it began: start workers only below `if __name__ == '__main__':`, in "
+            "a file (not from standard input), or pass context='fork': other contexts import the "
+            "main module again in each worker"
+        )
+
+    def describe_end(self) -> str:
+        """How the process ended by itself."""
+        code = self._exit_code()
+        if code is None:
+            return "closed its pipe"
+        if code >= 0:
+            return f"exited with code {code}"
+        with contextlib.suppress(ValueError):
+            return f"was killed by {signal.Signals(-code).name}"
+        return f"was killed by signal {-code}"
+
+    def _exit_code(self) -> int | None:
+        """The exit code, negative after a signal; None if it has not ended or not begun."""
+        if self.process.pid is None:
+            return None
+        self.process.join(ALIVE_CHECK)
+        code: int | None = self.process.exitcode
+        return code
 
 
 class WorkerPool(Pool):
@@ -241,7 +435,7 @@ class WorkerPool(Pool):
         if lost := self._gather(self.workers, HELLO):
             self._replace(lost, None)
         for worker in self.workers:
-            worker.records.clear()
+            worker.records, worker.answers = {}, {}
             worker.state = WorkerState.READY
         return self.set_up(self._build)
 
@@ -276,7 +470,7 @@ class WorkerPool(Pool):
         if command.needs_reset:
             self.due.fill(True)
         for worker in workers:
-            worker.records[number] = PendingRecord(command, worker.rows)
+            worker.records[number] = Record(command, worker.rows)
         self._number = number
         for worker, message in zip(workers, messages, strict=True):
             worker.write(message)
@@ -285,7 +479,7 @@ class WorkerPool(Pool):
         """Finds out which commands of interrupted calls were run, and records these."""
         for worker in self.workers:
             if worker.state is WorkerState.READY and worker.records:
-                worker.finish_writing()
+                worker.write()
         if lost := [worker for worker in self.workers if worker.state is not WorkerState.READY]:
             self._replace(lost, None)
         self.begin(Sync())
@@ -306,7 +500,16 @@ class WorkerPool(Pool):
         earlier: list[Answer] = []
         for worker in self.workers:
             for record_number, record in sorted(worker.records.items()):
-                answer = record.decode()
+                if record_number not in worker.answers:
+                    continue  # it was never written, because commands are answered in order
+                data = worker.answers[record_number]
+                if record.answer is not None:
+                    answer = record.answer  # an exception has interrupted `end` before
+                elif data == EMPTY:  # as of most steps
+                    answer = NO_RESULT
+                else:
+                    answer = decode_answer(data, record.command, record.rows)
+                record.answer = answer
                 if answer.is_unknown:
                     self._end_unknown(worker)
                 elif self.logs is not None:
@@ -318,7 +521,7 @@ class WorkerPool(Pool):
         if self.logs is not None:
             self._paused = self.buffers.paused.copy()
         for worker in self.workers:
-            worker.records.clear()
+            worker.records, worker.answers = {}, {}
         self.is_settled = all(worker.state is WorkerState.READY for worker in self.workers)
         for answer in earlier:
             if answer.failure is not None:
@@ -335,18 +538,17 @@ class WorkerPool(Pool):
         for worker in self.workers:
             if worker.state is WorkerState.READY and worker.records:  # of an interrupted call
                 worker.timeout = min(worker.timeout, CLOSE_TIMEOUT)
-                worker.finish_writing()
+                worker.write()
         ready = [worker for worker in self.workers if worker.state is WorkerState.READY]
         self.begin(Close(), ready)
         self._gather(ready, self._number, deadline)
-        records = [worker.records[self._number] for worker in ready]
-        answers = [record.decode() for record in records if record.encoded_answer is not None]
+        failures = [worker.read_failure(self._number) for worker in ready]
         for worker in ready:
             worker.end(max(deadline - time.monotonic(), 0.0))
         self.abandon()
-        for answer in answers:
-            if answer.failure is not None:
-                warn_about_close(answer.failure)
+        for failure in failures:
+            if failure is not None:
+                warn_about_close(failure)
 
     def _end_unknown(self, worker: Worker) -> None:
         """Ends a worker if nobody knows what it did; the next command replaces it."""
@@ -375,24 +577,16 @@ class WorkerPool(Pool):
         lost: list[Worker] = []
         now = time.monotonic()
         next_check = now + ALIVE_CHECK
-        deadlines = {
-            worker: now + worker.timeout for worker in workers if not _has_answered(worker, number)
-        }
-        while deadlines and now < until:
-            seconds = max(min(next_check, until, *deadlines.values()) - now, 0.0)
-            arrived = workers[0].receive([*deadlines], seconds)
-            now = time.monotonic()
-            for worker in [*deadlines]:
-                if _has_answered(worker, number):
-                    del deadlines[worker]
-                elif worker in arrived:
-                    deadlines[worker] = now + worker.timeout
-            if now >= next_check:  # even while others answer: a node may vanish silently
-                next_check = now + ALIVE_CHECK
-                for worker in deadlines:
-                    if worker.state not in _LOST and not worker.is_alive():
-                        worker.state = WorkerState.ENDED
+        deadlines = {worker: now + worker.timeout for worker in workers}
+        while now < until:
             for worker, deadline in [*deadlines.items()]:
+                if number in worker.answers:
+                    worker.was_started = True
+                    del deadlines[worker]
+                    continue
+                if number not in worker.records:  # another call came between, and `end` raises
+                    del deadlines[worker]
+                    continue
                 if now >= deadline and worker.state not in _LOST:
                     deadlines[worker] = now + worker.timeout - worker.silence()
                     if deadlines[worker] <= now:
@@ -402,6 +596,18 @@ class WorkerPool(Pool):
                 if worker.state in _LOST:
                     lost.append(worker)
                     del deadlines[worker]
+            if not deadlines:
+                break
+            seconds = max(min(next_check, until, *deadlines.values()) - now, 0.0)
+            arrived = workers[0].receive([*deadlines], seconds)
+            now = time.monotonic()
+            for worker in arrived:
+                deadlines[worker] = now + worker.timeout
+            if now >= next_check:  # even while others answer: a node may vanish silently
+                next_check = now + ALIVE_CHECK
+                for worker in deadlines:
+                    if worker.state not in _LOST and not worker.is_alive():
+                        worker.state = WorkerState.ENDED
         return sorted(lost, key=lambda worker: worker.index)
 
     def _replace(self, lost: list[Worker], number: int | None) -> None:
@@ -426,7 +632,7 @@ class WorkerPool(Pool):
     def _start(self, worker: Worker) -> None:
         """Starts a worker."""
         # It answers once it has started, as if it had been given this command.
-        worker.records = {HELLO: PendingRecord(Sync(), worker.rows)}
+        worker.records, worker.answers = {HELLO: Record(Sync(), worker.rows)}, {}
         worker.was_started = False
         worker.state = WorkerState.STARTING
         worker.start()
@@ -468,20 +674,20 @@ class WorkerPool(Pool):
             for worker in restoring:
                 if worker in lost:
                     continue
-                failure = worker.records[self._number].decode().failure
+                failure = worker.read_failure(self._number)
                 if failure is not None:
                     self._give_up(reason, failure)
         self._number = current
         ready = [worker for worker in workers if worker not in lost]
         for worker in ready:
-            worker.records.clear()
+            worker.records, worker.answers = {}, {}
             worker.state = WorkerState.READY
         asked = [worker for worker in ready if worker in repeated]
         for worker in asked:
             command = repeated[worker].command
             if isinstance(command, Step):
                 self.buffers.rewards[worker.rows].view(np.uint64)[...] = _NO_REWARD
-            worker.records[current] = PendingRecord(command, worker.rows)
+            worker.records[current] = Record(command, worker.rows)
             worker.write(worker.encode(current, command))
         # What a lost worker had to answer is still to be answered, by its next replacement.
         for worker in lost:
@@ -541,14 +747,6 @@ class WorkerPool(Pool):
         return f", by {describe_env(i, self.names[i])}, stepped with action {action}"
 
 
-def _has_answered(worker: Worker, number: int) -> bool:
-    """Whether a worker has answered the command with a number, which is still awaited."""
-    record = worker.records.get(number)
-    if record is None:
-        raise RuntimeError(OTHER_CALL)
-    return record.encoded_answer is not None
-
-
 def _warn_of_recovery(message: str) -> None:
     """Warns, and never raises: where warnings are errors, this would lose the recovered call."""
     try:
@@ -586,3 +784,35 @@ def pickle_function(function: Any) -> bytes:
         raise TypeError(
             f"a function must be picklable to run in workers, {function!r} is not ({exc})"
         ) from exc
+
+
+def process_pool(makers: Sequence[Maker], settings: Settings) -> WorkerPool:
+    """Makes a pool with the number of processes from the settings, or one per core.
+
+    A worker that gets here while it imports its main module, a script without a guard, exits
+    without a traceback: its parent raises the error that says what to do.
+
+    Raises:
+        RuntimeError: In a process that cannot have children.
+        TypeError: If a constructor cannot be pickled.
+    """
+    process = mp.current_process()
+    if process.name.startswith(_NAME) and getattr(process, "_inheriting", False):
+        sys.exit(1)
+    if process.daemon:
+        raise RuntimeError(
+            "a daemonic process may not have children, so there can be no workers here; use "
+            "MetaIterativeEnvExecutor, or execution='iterative' in make_vec"
+        )
+    count = min(settings.workers or cores(), len(makers))
+    replaces = settings.on_worker_failure == "recover"
+    context = mp.get_context(settings.context or default_start_method(replaces))
+    rows, blocks = pickle_blocks(makers, count, settings)
+    # A file without a name, which is gone with its processes. They start before its size is known.
+    if hasattr(os, "memfd_create"):
+        memory = os.memfd_create("mtwrappers")
+    else:
+        with tempfile.TemporaryFile() as file:
+            memory = os.dup(file.fileno())
+    workers = [ProcessWorker(block, context, memory) for block in rows]
+    return WorkerPool(workers, blocks, settings, memory)

@@ -32,7 +32,9 @@ def trials(monkeypatch):
 def test_it_prints_versions_extras_workers_and_each_backend(capsys, monkeypatch, trials):
     monkeypatch.setattr(doctor, "cores", lambda: 3)
     monkeypatch.setattr("os.cpu_count", lambda: 64)
-    monkeypatch.setattr(doctor, "start_method", lambda replaces: ["fork", "forkserver"][replaces])
+    monkeypatch.setattr(
+        doctor, "default_start_method", lambda replaces: ["fork", "forkserver"][replaces]
+    )
     rows, last = run_doctor(capsys)
     assert (rows["mtwrappers"], rows["numpy"]) == (__version__, np.__version__)
     assert rows["metaworld"].startswith("yes: metaworld 3.")  # the extra

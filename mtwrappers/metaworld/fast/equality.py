@@ -21,7 +21,7 @@ from mtwrappers.metaworld.fast import fast_class
 from mtwrappers.metaworld.interfaces import Sawyer, Task
 from mtwrappers.metaworld.tasks import make_benchmark
 from mtwrappers.metaworld.upstream import all_classes
-from mtwrappers.vector.processes import deaf_to_ctrl_c
+from mtwrappers.vector.start_methods import deaf_to_ctrl_c
 
 # The extent of a comparison: tasks per class, and steps per episode.
 QUICK, FULL = (1, 40), (3, 500)
