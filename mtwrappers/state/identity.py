@@ -175,7 +175,7 @@ def describe(value: Any) -> Any:
     if isinstance(value, EnvSpec):
         return _describe_spec(value)
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return {"type": type(value).__name__, **describe(value._asdict())}
+        return _with_class(value, describe(value._asdict()))
     if isinstance(value, Mapping):
         return {str(key): describe(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, range, deque, Set)):
@@ -190,8 +190,15 @@ def describe(value: Any) -> Any:
         return value.__name__
     if dataclasses.is_dataclass(value):
         fields = {f.name: describe(getattr(value, f.name)) for f in dataclasses.fields(value)}
-        return {"type": type(value).__name__, **fields}
-    return {"type": type(value).__name__, **_describe_recorded(value)}
+        return _with_class(value, fields)
+    return _with_class(value, _describe_recorded(value))
+
+
+def _with_class(value: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The description of an object by its class and arguments, one of which may be a ``type``."""
+    if "type" in arguments and not arguments.get(_UNKNOWN):
+        arguments = {"arguments": arguments}
+    return {"type": type(value).__name__, **arguments}
 
 
 def _describe_recorded(value: Any) -> dict[str, Any]:

@@ -365,3 +365,14 @@ def test_a_checkpoint_of_arguments_that_are_kept_does_not_warn(maker, tmp_path):
     with closing(maker()) as env, warnings.catch_warnings():
         warnings.simplefilter("error")
         mt.save_checkpoint(tmp_path / "run.ckpt", env=env)
+
+
+def test_an_argument_named_type_does_not_hide_the_class():
+    fields = [("type", str)]
+    wall, door = (dataclasses.make_dataclass(name, fields)("red") for name in ("Wall", "Door"))
+    with pytest.raises(ValueError, match=r"expected type 'Wall', got 'Door'"):
+        require_same(describe(wall), describe(door), "environment")
+    with pytest.raises(ValueError, match=r"expected arguments.type 'red', got 'blue'"):
+        require_same(
+            describe(wall), describe(dataclasses.replace(wall, type="blue")), "environment"
+        )
