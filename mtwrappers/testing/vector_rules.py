@@ -732,7 +732,10 @@ def killed(subject: Subject) -> None:
     """A killed worker is detected; nothing hangs or is left behind."""
     with closing(subject.make()):
         if not multiprocessing.active_children():
-            raise Skipped("it has no worker processes")
+            raise Skipped(
+                "it has no worker processes; if it takes an argument for them, such as workers=2, "
+                "pass it as kwargs, on the command line --kwargs '{\"workers\": 2}'"
+            )
     if start_method() == "forkserver":
         raise Skipped("this process cannot fork, since it has threads or OpenGL is loaded")
 

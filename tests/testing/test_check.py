@@ -15,7 +15,7 @@ from gymnasium.vector import AsyncVectorEnv
 from gymnasium.wrappers.vector import NormalizeReward
 from gymnasium.wrappers.vector import RecordEpisodeStatistics as VectorStatistics
 
-from mtwrappers import MetaParallelEnvExecutor
+from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
 from mtwrappers.testing import check_vector_env, rules
 from mtwrappers.testing.check import CheckResult, format_result
 from mtwrappers.testing.vector_rules import can_start
@@ -362,6 +362,14 @@ def test_workers_are_killed_for_real():
         report = check(lambda: MetaParallelEnvExecutor(WalkEnv, 2, workers=2, context="fork"))
     assert report.ok, str(report)
     assert report["killed"].outcome == "passed"
+
+
+def test_without_workers_the_report_says_how_to_ask_for_them():
+    report = check(lambda: MetaIterativeEnvExecutor(WalkEnv, 2))
+    assert report["killed"].message == (
+        "it has no worker processes; if it takes an argument for them, such as workers=2, pass it "
+        "as kwargs, on the command line --kwargs '{\"workers\": 2}'"
+    )
 
 
 class Hanging(AsyncVectorEnv):
