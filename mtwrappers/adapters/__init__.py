@@ -29,6 +29,8 @@ def check_vec_env(vec_env: Any, library: str, *modes: AutoresetMode) -> None:
             name = f"the environment {vec_env}: for one, pass mtwrappers.as_vector(lambda: env)"
         elif isinstance(vec_env, VectorEnv) and not isinstance(vec_env, VectorWrapper):
             name += ": make the same environments with mtwrappers.as_vector(env_fns)"
+        elif isinstance(getattr(vec_env, "vec_env", None), VectorEnv):
+            name += ", which is an adapter of one: use it as it is, or pass its vec_env"
         raise TypeError(
             "expected a MetaVectorEnv, such as gymnasium.make_vec returns for our ids, or one in "
             f"MetaVectorWrappers, got {name}"

@@ -103,7 +103,9 @@ class Options:
         training_seed: The seed of the policy's training run, kept in the result.
         training_steps: The agent steps of this run over all environments, such as 1e6, kept in the
             result.
-        episodes: Episodes per class (default: 5, or as many as the protocol has).
+        episodes: Episodes per class (default: 5, or as many as the protocol has). Another number
+            than the protocol's makes a variant of it, whose score is not comparable. With few-shot
+            adaptation, they are per goal, after it.
         seed: Determines goals, their order and random actions (default: 0); a protocol has its own
             goals.
         action_chunk: For a policy of your own that returns chunks of actions (N, H, 4): the number
@@ -363,23 +365,20 @@ def _find_protocol(options: Options) -> Protocol:
 def _apply_protocol(
     protocol: Protocol, benchmark: str, options: Options, *, adapts: bool
 ) -> tuple[Protocol, Design]:
-    """The protocol on a benchmark, and its episodes."""
+    """The protocol on a benchmark, or its variant with ``--episodes``; and its episodes."""
     one_class = benchmark.partition("-")[0] in ONE_CLASS
     tasks = options.task or None
     try:
         protocol = protocol.on(benchmark, options.task[0] if tasks and one_class else None)
         if protocol.few_shot and one_class:
             tasks = None  # the one class of the environments
+        if options.episodes not in (None, protocol.scoring.episodes_per_task):
+            unit = "goal" if protocol.few_shot else "task"
+            name = f"{protocol.name} with {format_count(options.episodes, 'episode')} per {unit}"
+            protocol = protocol.variant(name, episodes_per_task=options.episodes)
         design = protocol.design(options.seed, tasks=tasks, adapts=adapts)
     except ValueError as exc:
         raise UsageError(f"--protocol {options.protocol}: {exc}") from None
-    episodes_per_task = protocol.scoring.episodes_per_task
-    if options.episodes not in (None, episodes_per_task):
-        raise UsageError(
-            f"--protocol {options.protocol}: it has {format_count(episodes_per_task, 'episode')} "
-            f"per class, "
-            f"got {options.episodes}; leave out --episodes"
-        )
     return protocol, design
 
 
@@ -465,6 +464,15 @@ def _announce(rollout: Rollout) -> None:
     if rollout.workers == 0:
         place = "in this process"
     say(f"Running {rollout.benchmark} {place}: {rollout.extent} into {rollout.options.out}")
+    if rollout.protocol is not None:
+        name = rollout.options.protocol or ""
+        expected = protocols[name].scoring.episodes_per_task
+        if rollout.design.episodes_per_task != expected:
+            unit = "goal" if rollout.few_shot else "class"
+            say(
+                f"This is a variant of {name}, which has {format_count(expected, 'episode')} per "
+                f"{unit}:\nits score is not comparable with scores of {name}."
+            )
 
 
 def _make_envs(rollout: Rollout) -> MetaVectorEnv:

@@ -52,9 +52,11 @@ def run(
         except ValueError as exc:
             raise UsageError(str(exc)) from None
         raise UsageError(
-            f"{result} has no actions in an installation; verify its folder in a clone of the "
-            f"repository, such as benchmarks/reference/{names[0]}, if that has a results.npz, "
-            "as all of experts do"
+            f"the actions of {result} are not shipped with the package, so that nothing can be "
+            f"replayed; compare with it (mtwrappers compare RESULT {result}), or make it again by "
+            "the commands in benchmarks/reference/README.md of the repository; in a clone, verify "
+            f"its folder, such as benchmarks/reference/{names[0]}, if that has a results.npz, as "
+            "all of experts do"
         )
     path, start = result_file(result), time.perf_counter()
     try:

@@ -278,7 +278,8 @@ def check_each(value: Any, n: int, name: str, check: Callable[[Any, str], Any]) 
 
 # The end of a message about what may be an environment of the old Gym.
 OLD_GYM_HINT = (
-    "; an environment of the old Gym needs the class on the page 'Coming from other packages'"
+    "; an environment of the old Gym needs the class on the page 'Coming from other packages' "
+    "(docs/migration.md)"
 )
 
 

@@ -26,6 +26,7 @@ from mtwrappers.common.types import AnyArray, AnyEnv, AnySpace, AnyWrapper, Info
 Unify: TypeAlias = Literal["pad"] | Mapping[str, int] | None
 
 _UNIFY = ("observation_size", "action_size")
+_GUIDE = "see the guide 'Your own environments' (docs/guides/own-environments.md)"
 
 
 class PadSpaces(AnyWrapper, RecordConstructorArgs):
@@ -225,6 +226,50 @@ def check_unify(unify: Unify) -> Unify:
     }
 
 
+def explain_spaces(spaces: Sequence[tuple[AnySpace, AnySpace]]) -> str:
+    """How environments with different spaces get the same ones, for the end of a message.
+
+    ``unify='pad'`` is named only if it works, or after the wrappers without which it does not.
+
+    Args:
+        spaces: The observation and action space of each environment.
+    """
+    observations, actions = zip(*spaces, strict=True)
+    names = ["an environment"] * len(spaces)
+    observations_differ = any(space != observations[0] for space in observations)
+    actions_differ = any(space != actions[0] for space in actions)
+    pads_observations = pads_actions = True
+    try:
+        _unite_observations(observations, names, None)
+    except (TypeError, ValueError):
+        pads_observations = False
+    try:
+        _unite_actions(actions, names, None, None)
+    except (TypeError, ValueError):
+        pads_actions = False
+    are_floats = all(_is_floating(space) for space in actions)
+    # Boxes of several lengths still have them when their bounds are the same.
+    several_lengths = are_floats and len({space.shape for space in actions}) > 1
+    pads = (observations_differ and pads_observations) or (
+        actions_differ and (pads_actions or several_lengths)
+    )
+    wrappers = []
+    if not pads_observations and (observations_differ or pads):
+        wrappers.append("TransformObservation" if observations_differ else "FlattenObservation")
+    if not pads_actions and (actions_differ or pads):
+        wrappers.append("RescaleAction(env, -1, 1)" if are_floats else "TransformAction")
+    if not wrappers:
+        return f"unify='pad' makes one space of them, {_GUIDE}"
+    applied = f"{' and '.join(wrappers)} of gymnasium.wrappers"
+    if not pads:
+        return f"make one space of them with {applied}, {_GUIDE}"
+    return f"wrap them in {applied}, and unify='pad' then makes one space of them, {_GUIDE}"
+
+
+def _is_floating(space: AnySpace) -> bool:
+    return isinstance(space, Box) and len(space.shape) == 1 and space.dtype.kind == "f"
+
+
 def _require_box(space: AnySpace, name: str) -> Box:
     if isinstance(space, Box) and len(space.shape) == 1:
         return space
@@ -235,7 +280,7 @@ def _require_box(space: AnySpace, name: str) -> Box:
 
 
 def _require_action_box(space: AnySpace, name: str) -> Box:
-    if isinstance(space, Box) and len(space.shape) == 1 and space.dtype.kind == "f":
+    if isinstance(space, Box) and _is_floating(space):
         return space
     raise TypeError(
         f"{name} must be a 1-D Box of floating-point numbers to be padded, got {summary(space)}; "
@@ -255,7 +300,7 @@ def _differ(space: AnySpace, name: str, expected: AnySpace) -> ValueError:
     return ValueError(
         f"{name} has another action space than the first one; only Boxes are padded, so give all "
         f"of them one space, such as the largest: {_WRAP}TransformAction(env, function, space); "
-        f"see the guide 'Your own environments': {difference(space, expected)}"
+        f"{_GUIDE}: {difference(space, expected)}"
     )
 
 

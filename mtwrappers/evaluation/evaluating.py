@@ -7,14 +7,14 @@ import dataclasses
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, Never, TypeAlias, cast
 
 import gymnasium
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from mtwrappers.common.callers import find_stacklevel
-from mtwrappers.common.checks import check_flag, check_name, positive
+from mtwrappers.common.checks import check_flag, check_keywords, check_name, positive
 from mtwrappers.common.counts import format_count
 from mtwrappers.common.errors import short
 from mtwrappers.evaluation.description import Description
@@ -36,7 +36,7 @@ from mtwrappers.evaluation.plan import (
     plan_episodes,
     read_kept_tasks,
 )
-from mtwrappers.evaluation.protocol import Protocol, check_envs
+from mtwrappers.evaluation.protocol import NAMES_OF_EPISODES, Protocol, check_envs
 from mtwrappers.evaluation.remake import check_replayable, name_environments
 from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.typed import to_plain
@@ -44,12 +44,28 @@ from mtwrappers.metaworld.make import select_determining_arguments
 from mtwrappers.samplers.action_chunks import ActionChunks
 from mtwrappers.samplers.bar import ProgressBar
 from mtwrappers.samplers.path import Path
-from mtwrappers.samplers.policies import PolicyCaller
+from mtwrappers.samplers.policies import PREDICT_EXAMPLE, PolicyCaller
 from mtwrappers.samplers.rollout import Flags, check_array_spaces
 from mtwrappers.samplers.task_texts import has_everywhere
 from mtwrappers.vector.contract import MetaVectorEnv
 
 _Path: TypeAlias = str | os.PathLike[str]
+
+# What other libraries pass to functions that evaluate, and where it belongs here.
+_OTHER_NAMES = {
+    "deterministic": f"the policy decides, such as {PREDICT_EXAMPLE}",
+    "max_episode_steps": "the environments have it: pass it to gymnasium.make_vec",
+    "name": "name the policy in the result: result.described(policy=...)",
+    "protocol": "call its own evaluate, such as protocols['metaworld-3.1'].evaluate(policy)",
+    "workers": "the environments have them: pass workers to gymnasium.make_vec",
+    **dict.fromkeys(NAMES_OF_EPISODES, "did you mean 'episodes_per_task'?"),
+}
+_OPTIONS = ("seed", "observers", "evidence", "resume", "progress")
+_ARGUMENTS = ("policy", "envs", "episodes_per_task", "tasks", *_OPTIONS)
+_FEW_SHOT_ARGUMENTS = (
+    *("policy", "envs", "trials", "adaptation_episodes", "evaluation_episodes"),
+    *("adaptation_steps", "adaptation_terminate_on_success", *_OPTIONS),
+)
 
 
 def evaluate(
@@ -63,6 +79,7 @@ def evaluate(
     evidence: _Path | None = None,
     resume: bool = False,
     progress: bool = False,
+    **unknown: Never,
 ) -> EvaluationResult:
     """Evaluates a policy on a fixed number of complete episodes of every task.
 
@@ -124,6 +141,7 @@ def evaluate(
         resume: Whether to continue from the episodes in ``evidence``, if it exists. It must be of
             an evaluation with the same arguments, environments, ``policy_id`` and versions.
         progress: Whether to display a progress bar of the episodes.
+        **unknown: Must be empty.
 
     Returns:
         Success, return and length of each task and overall; see `EvaluationResult`.
@@ -132,7 +150,7 @@ def evaluate(
         DependencyNotInstalled: If ``progress`` is set and rich is not installed.
         OSError: If the evidence cannot be written.
         TypeError: If the policy is not callable, the environments are not ours, observations or
-            actions are not arrays, or an argument has the wrong type.
+            actions are not arrays, or an argument is unknown, with a hint, or has the wrong type.
         EvidenceError: If the evidence to continue from is of another evaluation.
         ValueError: If a number is out of range, a task is unknown, actions have another shape or
             are NaN, ``success`` in infos is neither a bool nor 0 or 1, a return is not finite, an
@@ -150,6 +168,7 @@ def evaluate(
     >>> result.per_task["task 0"]["length"].value
     100.0
     """
+    check_keywords(unknown, _ARGUMENTS, "evaluate", _OTHER_NAMES)
     design = Design(seed, episodes_per_task, cast(Any, tasks))
     return run_evaluation(
         policy,
@@ -176,6 +195,7 @@ def few_shot_evaluate(
     evidence: _Path | None = None,
     resume: bool = False,
     progress: bool = False,
+    **unknown: Never,
 ) -> EvaluationResult:
     """Adapts a policy to new tasks and evaluates it on them, in several trials.
 
@@ -219,6 +239,7 @@ def few_shot_evaluate(
         resume: Whether to continue from the whole trials in ``evidence``, if it exists. It must be
             of an evaluation with the same arguments, environments, ``policy_id`` and versions.
         progress: Whether to display a progress bar of the episodes.
+        **unknown: Must be empty.
 
     Returns:
         Success, return and length after adaptation; earlier episodes are in
@@ -244,6 +265,10 @@ def few_shot_evaluate(
     >>> len(result.adaptation.episodes), len(result.scored)
     (8, 24)
     """
+    hints = _OTHER_NAMES | dict.fromkeys(
+        (*NAMES_OF_EPISODES, "episodes_per_task"), "did you mean 'evaluation_episodes'?"
+    )
+    check_keywords(unknown, _FEW_SHOT_ARGUMENTS, "few_shot_evaluate", hints)
     num_trials, trial_tasks = trials, None
     if isinstance(trials, (list, tuple)) and trials:
         num_trials = len(trials)
@@ -553,7 +578,16 @@ def _suggest_envs(envs: Any) -> str:
         return "for one environment, pass mtwrappers.as_vector(lambda: env)"
     if isinstance(envs, VectorEnv):
         return "pass mtwrappers.as_vector(env_fns) with the functions that make its environments"
-    return "pass those inside an adapter of another library"
+    if not isinstance(getattr(envs, "vec_env", None), VectorEnv):
+        return "pass those inside an adapter of another library"
+    inside = "pass the vector environment inside this adapter, its vec_env"
+    if not hasattr(envs, "normalize_obs"):  # which SB3's VecNormalize has
+        return inside
+    return (
+        f"{inside}, and normalize in the policy: lambda obs: "
+        "model.predict(venv.normalize_obs(obs), deterministic=True)[0], where venv is this one, or "
+        "what VecNormalize.load(path, venv) makes of the file of its save(path)"
+    )
 
 
 def _check_observers(observers: Any) -> None:

@@ -52,8 +52,16 @@ _NAME = re.compile(r"[!-~](?:[ -~]{0,78}[!-~])?")
 _SETTINGS = tuple(field.name for field in dataclasses.fields(EnvSettings))
 _SCORING = tuple(field.name for field in dataclasses.fields(Scoring))
 
-# What other libraries call a setting, and too unlike for `did_you_mean`.
-_OTHER_NAMES = dict.fromkeys(("horizon", "episode_length"), "did you mean 'max_episode_steps'?")
+# What other libraries call a number of episodes, and too unlike for `did_you_mean`.
+NAMES_OF_EPISODES = (
+    *("n_eval_episodes", "num_eval_episodes", "eval_episodes"),
+    *("n_episodes", "num_episodes", "episodes"),
+)
+# What they call a setting.
+_OTHER_NAMES = {
+    **dict.fromkeys(("horizon", "episode_length"), "did you mean 'max_episode_steps'?"),
+    **dict.fromkeys(NAMES_OF_EPISODES, "did you mean 'episodes_per_task'?"),
+}
 _EVALUATE_ARGUMENTS = (
     *("policy", "envs", "workers", "tasks", "seed"),
     *("observers", "evidence", "resume", "progress"),
@@ -416,6 +424,7 @@ class Protocol:
         """
         hint = f"{self.name} fixes it: call evaluate of its variant('mine', {{}}=...)"
         hints = {field: hint.format(field) for field in (*_SETTINGS, *_SCORING)}
+        hints |= dict.fromkeys(NAMES_OF_EPISODES, hint.format("episodes_per_task"))
         check_keywords(changes, _EVALUATE_ARGUMENTS, "Protocol.evaluate", hints)
         # Imported here, because that module imports this one: a result has a protocol.
         from mtwrappers.evaluation.evaluating import run_evaluation

@@ -172,11 +172,18 @@ def _access(name: str, obj: Any) -> _Access:
         return _Access(partial(dict, obj), partial(_fill, obj))
     if hasattr(obj, "get_state") and hasattr(obj, "set_state"):
         return _Access(obj.get_state, obj.set_state)
-    hint = hint_at_arrays(obj)
+    hint, type_ = hint_at_arrays(obj), type(obj)
     if isinstance(obj, (bool, int, float, str, list, np.ndarray)):
         hint = f"; put it into a dict, such as progress={{{name!r}: {short(obj)}}}"
     elif isinstance(getattr(obj, "vec_env", None), VectorEnv):  # an adapter for another library
         hint = f"; pass the vector environment inside it, {name}.vec_env"
+        if hasattr(type_, "save") and hasattr(type_, "load"):  # such as SB3's VecNormalize
+            hint += (
+                f", and save its statistics by {name}.save(path), for "
+                f"{type_.__name__}.load(path, venv)"
+            )
+    elif hasattr(type_, "save") and hasattr(type_, "load"):  # such as SB3's algorithms
+        hint = f"; save it by {name}.save(path), for {type_.__name__}.load(path)"
     raise TypeError(
         f"{name} must have get_state() and set_state(), or be an environment, a "
         f"numpy.random.Generator or a dict of arrays and JSON values, got {short(obj)}{hint}"

@@ -170,7 +170,10 @@ def require_identity(env: Any, state: Layers) -> None:
     expected = [layer.label for layer in layers]
     labels = [layer_state.label for layer_state in layer_states]
     if labels != expected:
-        raise ValueError(f"expected the state of {expected}, got one of {labels}")
+        raise ValueError(
+            f"expected the state of {expected}, got one of {labels}: put the environment into the "
+            "wrappers that it was saved in"
+        )
     for layer, layer_state in zip(layers, layer_states, strict=True):
         require_same(layer.identity(), layer_state.identity, type(layer.env).__name__)
 

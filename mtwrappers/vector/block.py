@@ -20,7 +20,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_reset, construct_env, explain_step
-from mtwrappers.common.errors import warn_about_close, with_place
+from mtwrappers.common.errors import short, warn_about_close, with_place
 from mtwrappers.common.types import Info
 from mtwrappers.state.env_state import get_state, guard, require_identity, set_state
 from mtwrappers.state.plain_data import copied, copied_if_possible
@@ -427,12 +427,22 @@ class EnvBlock:
         if self._logged:  # an environment may change its arguments, which belong to the journal
             args, kwargs = copied(arguments, copied_if_possible)
         call, changes = find_call(env, name, args, kwargs)
-        if not changes or not self._logged:
+        if not changes:
             return call()
-        without_state = class_without_state(env, Call(name, args, kwargs))
-        self.notes[i] = CallOutcome(raised=True, without_state=without_state)
-        result = call()
-        self.notes[i] = CallOutcome(raised=False, without_state=without_state)
+        record = Call(name, args, kwargs)
+        without_state = class_without_state(env, record) if self._logged else ""
+        if self._logged:
+            self.notes[i] = CallOutcome(raised=True, without_state=without_state)
+        try:
+            result = call()
+        except Exception as exc:
+            # Some environments raise as little as a missing key, without the task that lacks it.
+            tasks = [*map(short, (*args, *kwargs.values()))]
+            if record.is_task_setter and not all(task in str(exc) for task in tasks):
+                with_place(exc, f"{name}({', '.join(tasks)})")
+            raise
+        if self._logged:
+            self.notes[i] = CallOutcome(raised=False, without_state=without_state)
         return result
 
     def _copy_final_step(self, i: int) -> FinalStep:

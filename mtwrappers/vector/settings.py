@@ -7,12 +7,12 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, TypedDict, TypeGuard, get_args
+from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
 import cloudpickle
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Space
+from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode
 
 from mtwrappers.common import seeding
@@ -28,7 +28,7 @@ from mtwrappers.common.checks import (
 from mtwrappers.common.errors import short
 from mtwrappers.common.loop_variables import warn_of_loop_variables
 from mtwrappers.common.spaces import difference
-from mtwrappers.core.pad_spaces import Unify, check_unify
+from mtwrappers.core.pad_spaces import Unify, check_unify, explain_spaces
 
 Maker: TypeAlias = Callable[[], gymnasium.Env[Any, Any]]
 OnWorkerFailure: TypeAlias = Literal["raise", "recover"]
@@ -228,42 +228,11 @@ def require_same_spaces(
     Raises:
         DifferentSpacesError: If they differ.
     """
-    first_observations, first_actions = spaces[0]
-    for i, (observations, actions) in enumerate(spaces):
-        if observations != first_observations:
-            raise DifferentSpacesError(
-                f"environment {i} has another observation space than environment 0; "
-                f"{_hint_at_observations(observations, first_observations)}: "
-                f"{difference(observations, first_observations)}"
-            )
-        if actions != first_actions:
-            raise DifferentSpacesError(
-                f"environment {i} has another action space than environment 0; "
-                f"{_hint_at_actions(actions, first_actions)}: {difference(actions, first_actions)}"
-            )
+    for i, pair in enumerate(spaces):
+        for kind, space, expected in zip(("observation", "action"), pair, spaces[0], strict=True):
+            if space != expected:
+                raise DifferentSpacesError(
+                    f"environment {i} has another {kind} space than environment 0; "
+                    f"{explain_spaces(spaces)}: {difference(space, expected)}"
+                )
     return spaces[0]
-
-
-_GUIDE = "see the guide 'Your own environments'"
-_UNIFY = f"unify='pad' makes one space of them, {_GUIDE}"
-
-
-def _is_flat(space: Space[Any]) -> TypeGuard[Box]:
-    return isinstance(space, Box) and len(space.shape) == 1
-
-
-def _hint_at_observations(space: Space[Any], expected: Space[Any]) -> str:
-    if _is_flat(space) and _is_flat(expected):
-        return _UNIFY
-    return (
-        f"a wrapper, such as TransformObservation of Gymnasium, makes one space of them, {_GUIDE}"
-    )
-
-
-def _hint_at_actions(space: Space[Any], expected: Space[Any]) -> str:
-    if not _is_flat(space) or not _is_flat(expected):
-        return f"TransformAction of gymnasium.wrappers makes one space of them, {_GUIDE}"
-    n = min(len(space.low), len(expected.low))
-    if (space.low[:n] == expected.low[:n]).all() and (space.high[:n] == expected.high[:n]).all():
-        return _UNIFY
-    return f"gymnasium.wrappers.RescaleAction(env, -1, 1) gives them the same bounds, {_GUIDE}"

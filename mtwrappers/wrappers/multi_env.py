@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.spaces import Box, Dict
 from gymnasium.wrappers import TimeLimit
 from numpy.typing import ArrayLike, NDArray
 
@@ -23,7 +23,7 @@ from mtwrappers.common.checks import (
 from mtwrappers.common.spaces import difference, fits
 from mtwrappers.common.types import AnyEnv, AnySpace, State
 from mtwrappers.core.mtenv import Observation
-from mtwrappers.core.pad_spaces import Padding, Unify, check_unify
+from mtwrappers.core.pad_spaces import Padding, Unify, check_unify, explain_spaces
 from mtwrappers.core.selection import SelectName, Strategy
 from mtwrappers.core.task_set_env import TaskSetMTEnv
 from mtwrappers.core.tasks import TaskList
@@ -103,6 +103,7 @@ class MultiEnvWrapper(TaskSetMTEnv[int]):
         self.task_names = check_task_names(task_names, n)
         if env_observation_space is not None:
             check_space(env_observation_space, "env_observation_space")
+        self._names_space = env_observation_space is not None
         self.padding = unify if isinstance(unify, Padding) else None
         unify = None if isinstance(unify, Padding) else check_unify(unify)
         self._limits = check_each(max_episode_steps, n, "max_episode_steps", positive)
@@ -260,19 +261,26 @@ class MultiEnvWrapper(TaskSetMTEnv[int]):
         """Pads an environment or checks its spaces; errors name its task."""
         if self.padding is not None:
             return self.padding.wrap(env, self._name(index))
+        expected, actual = self.env_observation_space, env.observation_space
+        is_within = fits(actual, expected)
+        if is_within and env.action_space == self.action_space:
+            return env
+        # An observation space that fits needs no padding.
+        observed = expected if is_within else actual
+        hint = explain_spaces([(expected, self.action_space), (observed, env.action_space)])
         if env.action_space != self.action_space:
             raise ValueError(
-                f"{self._name(index)} has another action space than the initial task"
-                f"{_hint(env.action_space)}: {difference(env.action_space, self.action_space)}"
+                f"{self._name(index)} has another action space than the initial task; {hint}: "
+                f"{difference(env.action_space, self.action_space)}"
             )
-        expected, actual = self.env_observation_space, env.observation_space
-        if not fits(actual, expected):
-            raise ValueError(
-                f"{self._name(index)} has an observation space that is not within that of all "
-                f"tasks{_hint(actual)}; pass env_observation_space= to name one that holds all: "
-                f"{difference(actual, expected, contained=True)}"
-            )
-        return env
+        if self._names_space:
+            hint = "give an env_observation_space that holds those of all"
+        elif actual.shape is not None and actual.shape == expected.shape:
+            hint += "; MultiEnvWrapper also takes env_observation_space=, one that holds all"
+        raise ValueError(
+            f"{self._name(index)} has an observation space that is not within that of all tasks; "
+            f"{hint}: {difference(actual, expected, contained=True)}"
+        )
 
 
 def _limit_steps(env: AnyEnv, limit: int, name: str) -> AnyEnv:
@@ -287,11 +295,3 @@ def _limit_steps(env: AnyEnv, limit: int, name: str) -> AnyEnv:
             f"max_episode_steps={limit} cannot lengthen: pass it to gymnasium.make"
         )
     return TimeLimit(env, limit)
-
-
-def _hint(space: AnySpace) -> str:
-    if isinstance(space, Box):
-        return "; pass unify='pad' to pad shorter Boxes"
-    if isinstance(space, Discrete):
-        return "; wrap the environment, as in the guide 'Your own environments'"
-    return ""

@@ -4,6 +4,7 @@ Those of Stable-Baselines3 and TorchRL need it; the others know only some autore
 """
 
 import contextlib
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -79,6 +80,12 @@ def test_odd_uses_say_what_was_expected_and_what_came(call, error, message):
         "expected a MetaVectorEnv, ...got ClipReward",
     ),
     refusal(
+        lambda adapt: adapt(SimpleNamespace(vec_env=three_envs())),
+        TypeError,
+        "expected a MetaVectorEnv, ...got SimpleNamespace, which is an adapter of one: use it as "
+        "it is, or pass its vec_env",
+    ),
+    refusal(
         lambda adapt: adapt(closed(three_envs())),
         ClosedEnvironmentError,
         "...an open vector env...was closed",
@@ -112,6 +119,7 @@ def venv():
         "VectorNormalizeRewardPerTask expected a ...: put it inside of the adapter, as in "
         "as_sb3_vec_env(VectorNormalizeRewardPerTask(envs))",
     ),
+    refusal(as_sb3_vec_env, TypeError, "...got ExecutorVecEnv, which is an adapter of one: use it"),
     refusal(lambda venv: venv.get_attr("nothing"), AttributeError, "...nothing'"),
     refusal(
         lambda venv: venv.step(np.zeros(2, np.int64)), ValueError, "...got ndarray of shape (2,)"

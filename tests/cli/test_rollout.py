@@ -254,6 +254,14 @@ def test_a_few_shot_protocol_lets_a_policy_adapt(tmp_path, capsys, monkeypatch):
     assert main([*command, "--resume"]) == 0
     assert "16 of 16 episodes are taken from" in capsys.readouterr().err
     assert main(["verify", str(tmp_path / "out"), "--workers", "0"]) == 0
+    # Episodes of a variant are those of each goal, after adaptation.
+    assert main([*command[:-1], str(tmp_path / "short"), "--episodes", "1"]) == 0
+    output = capsys.readouterr().out
+    assert "This is a variant of short, which has 3 episodes per goal:\n" in output
+    result = EvaluationResult.load(tmp_path / "short/results.json")
+    assert result.protocol.name == "short with 1 episode per goal"
+    assert (len(result.scored), len(result.adaptation.episodes)) == (4, 4)
+    assert main(["verify", str(tmp_path / "short"), "--workers", "0"]) == 0
 
 
 def test_the_result_is_written_and_printed_before_the_chart(tmp_path, capsys, monkeypatch):

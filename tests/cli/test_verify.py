@@ -9,6 +9,7 @@ import shutil
 import pytest
 
 from mtwrappers.cli import main, rollout
+from mtwrappers.evaluation import EvaluationResult
 
 ONE_WORKER = ["--workers", "1"]
 ROLLOUT = ["rollout", "MT1", "--policy", "random", "--episodes", "3", *ONE_WORKER]
@@ -90,6 +91,37 @@ def test_what_is_not_true_is_said_with_exit_code_1(rollout_copy, capsys):
     assert captured.out == ""
     assert captured.err.startswith(f"mtwrappers: error: cannot verify {path}: ")
     assert "\33" not in captured.err
+
+
+def test_another_number_of_episodes_makes_a_variant_of_a_protocol(tmp_path, capsys, monkeypatch):
+    short = rollout.protocols["metaworld-3.1"].variant("short", max_episode_steps=9)
+    monkeypatch.setattr(rollout, "protocols", {"short": short})
+    command = ["rollout", "MT1", "--protocol", "short", "--policy", "random", *ONE_WORKER]
+    for name, episodes in (("two", "2"), ("one", "1"), ("whole", "50")):
+        assert main([*command, "--episodes", episodes, "--out", str(tmp_path / name)]) == 0
+        output = capsys.readouterr().out
+        said = (
+            "This is a variant of short, which has 50 episodes per class:\nits score is not "
+            "comparable with scores of short.\n"
+        )
+        assert (said in output) == (name != "whole")
+    result = EvaluationResult.load(tmp_path / "two/results.json")
+    expected = short.on("MT1").variant("short with 2 episodes per task", episodes_per_task=2)
+    assert result.protocol == expected
+    assert (result.protocol.name, len(result.episodes)) == ("short with 2 episodes per task", 2)
+    assert EvaluationResult.load(tmp_path / "whole/results.json").protocol == short.on("MT1")
+    # It is verified, continued and compared as any other.
+    assert main(["verify", str(tmp_path / "two"), *ONE_WORKER]) == 0
+    resumed = [*command, "--episodes", "2", "--out", str(tmp_path / "two"), "--resume"]
+    assert main(resumed) == 0
+    assert "2 of 2 episodes are taken from" in capsys.readouterr().err
+    assert EvaluationResult.load(tmp_path / "two/results.json") == result
+    result.described(policy="other").save(tmp_path / "other.json")
+    paths = [str(tmp_path / "two"), str(tmp_path / "other.json")]
+    assert main(["compare", *paths]) == 0
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main(["compare", paths[1], str(tmp_path / "whole")])
+    assert "differ in episodes_per_task: 2 and 50" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.usefixtures("short_episodes")

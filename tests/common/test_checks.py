@@ -1,5 +1,8 @@
 """Checks of arguments: what each takes, and that it names the argument where it takes nothing."""
 
+import re
+from pathlib import Path
+
 import gymnasium
 import numpy as np
 import pytest
@@ -76,3 +79,10 @@ def test_an_array_of_no_dimensions_is_one_value():
     assert checks.check_each(np.array(3), 2, "steps", checks.positive) == (3, 3)
     with pytest.raises(ValueError, match=r"expected seeds of 2 environments, got array\(3\)"):
         checks.check_rows(np.array(3), 2, "seeds")
+
+
+def test_the_page_on_the_old_gym_is_where_the_hint_says():
+    [title], [path] = (re.findall(p, checks.OLD_GYM_HINT) for p in ("'(.+)'", r"\((.+)\)"))
+    page = (Path(__file__).parents[2] / path).read_text(encoding="utf-8")
+    assert page.startswith(f"# {title}\n")
+    assert "\n## Environments for the old Gym\n" in page

@@ -5,9 +5,10 @@ from functools import partial
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Dict, Discrete
 
-from mtwrappers import MultiEnvWrapper, PadSpaces
+from mtwrappers import MultiEnvWrapper, PadSpaces, as_vector
+from mtwrappers.vector.settings import DifferentSpacesError
 from tests.fakes import CountingEnv, equal, play
 from tests.mixed_envs import ArmEnv
 
@@ -110,3 +111,100 @@ def test_bounds_are_compared_in_the_dtype_of_each_environment():
     makers = [partial(arm, -0.1, 0.1, dtype) for dtype in TYPES]  # float32's 0.1 is above 0.1
     with pytest.raises(ValueError, match=r"task 1 .* other bounds.* expected \[-0\.1000000014"):
         MultiEnvWrapper(makers, unify="pad")
+
+
+# What the error about different spaces names is what makes them the same.
+
+
+def flat(size, bound=1.0, dtype=np.float32):
+    return Box(dtype(-bound), dtype(bound), (size,), dtype)
+
+
+ANY_DICT = Dict(a=flat(1))
+FLATTEN = gymnasium.wrappers.FlattenObservation
+
+
+class SpacesEnv(gymnasium.Env):
+    """Observes and takes whatever is in its spaces."""
+
+    def __init__(self, observation_space, action_space):
+        self.observation_space, self.action_space = observation_space, action_space
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        assert action in self.action_space
+        return self.observation_space.sample(), 0.0, False, False, {}
+
+
+def rescale(env):
+    return gymnasium.wrappers.RescaleAction(env, np.float32(-1), np.float32(1))
+
+
+def bound_actions(env):
+    return gymnasium.wrappers.TransformAction(env, lambda a: env.action_space.sample(), flat(2))
+
+
+def one_observation(env):
+    return gymnasium.wrappers.TransformObservation(env, lambda obs: np.zeros(2, "f"), flat(2))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "hint", "wrap", "unify"),
+    [
+        ((flat(3), flat(2)), (flat(5), flat(2)), "unify", None, "pad"),
+        ((flat(3), flat(2)), (flat(3), flat(4)), "unify", None, "pad"),
+        ((flat(3), flat(2)), (flat(3), flat(2, dtype=np.float64)), "unify", None, "pad"),
+        ((flat(3), flat(2)), (flat(3), flat(2, 3.0)), "make .* RescaleAction", rescale, None),
+        ((flat(3), flat(2)), (flat(3), flat(4, 3.0)), "wrap .* RescaleAction", rescale, "pad"),
+        ((flat(3), flat(2)), (flat(5), flat(2, 3.0)), "wrap .* RescaleAction", rescale, "pad"),
+        ((flat(3), flat(2)), (flat(3), Discrete(3)), "make .* TransformAct", bound_actions, None),
+        ((flat(3), Discrete(3)), (flat(3), flat(2)), "make .* TransformAct", bound_actions, None),
+        ((flat(3), flat(2)), (flat(5), Discrete(3)), "wrap .* TransformAct", bound_actions, "pad"),
+        ((flat(3), Discrete(3)), (flat(5), Discrete(3)), "unify", None, "pad"),
+        (
+            (flat(3), flat(2, dtype=np.int64)),
+            (flat(5), flat(2, dtype=np.int64)),
+            "wrap .* TransformAction of",
+            bound_actions,
+            "pad",
+        ),
+        ((ANY_DICT, flat(2)), (ANY_DICT, flat(4)), "wrap .* FlattenObservation", FLATTEN, "pad"),
+        (
+            (ANY_DICT, flat(2)),
+            (flat(3), flat(2)),
+            "make .* TransformObservation of",
+            one_observation,
+            None,
+        ),
+        (
+            (ANY_DICT, flat(2)),
+            (flat(3), Discrete(3)),
+            "make .* TransformObservation and TransformAction of",
+            lambda env: one_observation(bound_actions(env)),
+            None,
+        ),
+    ],
+)
+def test_the_error_about_different_spaces_names_what_makes_them_the_same(
+    first, second, hint, wrap, unify
+):
+    makers = [partial(SpacesEnv, *first), partial(SpacesEnv, *second)]
+    difference = f"; {hint}.*own-environments.md\\): .*expected "
+    with pytest.raises(DifferentSpacesError, match=f"environment 1 has .*{difference}"):
+        as_vector(makers)
+    env = MultiEnvWrapper(makers)
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match=f"task 1 has .*{difference}"):
+        env.reset(options={"task_state": 1})
+    if wrap is not None:
+        makers = [lambda maker=maker: wrap(maker()) for maker in makers]
+    envs, env = as_vector(makers, unify=unify), MultiEnvWrapper(makers, unify=unify)
+    envs.reset(seed=0)
+    envs.step(envs.action_space.sample())
+    for task_state in (0, 1):
+        env.reset(seed=0, options={"task_state": task_state})
+        env.step(env.action_space.sample())
+    envs.close()

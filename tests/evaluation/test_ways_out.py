@@ -1,6 +1,8 @@
 """Mistakes that people make: the message says what to do instead."""
 
+import inspect
 import json
+import re
 from functools import partial
 from types import SimpleNamespace
 
@@ -170,6 +172,52 @@ def folder(tmp_path_factory):
         "fixes it: call evaluate of its variant('mine', max_episode_steps=...)",
     ),
     refusal(
+        lambda: MT10.evaluate(push, n_eval_episodes=3),
+        TypeError,
+        "Protocol.evaluate got an unexpected keyword argument 'n_eval_episodes': metaworld-3.1 "
+        "fixes it: call evaluate of its variant('mine', episodes_per_task=...)",
+    ),
+    refusal(
+        lambda: MT10.variant("mine", n_eval_episodes=3),
+        TypeError,
+        "Protocol.variant got ... 'n_eval_episodes': did you mean 'episodes_per_task'?",
+    ),
+    refusal(
+        lambda: evaluate(push, as_vector(CountingEnv, 2), n_eval_episodes=3),
+        TypeError,
+        "evaluate got an unexpected keyword argument 'n_eval_episodes': did you mean "
+        "'episodes_per_task'?",
+    ),
+    refusal(
+        lambda: evaluate(push, as_vector(CountingEnv, 2), deterministic=True),
+        TypeError,
+        "evaluate got ... 'deterministic': the policy decides, such as lambda obs: model.predict",
+    ),
+    refusal(
+        lambda: evaluate(push, as_vector(CountingEnv, 2), protocol="metaworld-3.1"),
+        TypeError,
+        "evaluate got ... 'protocol': call its own evaluate, such as protocols['metaworld-3.1'].",
+    ),
+    refusal(
+        lambda: few_shot_evaluate(TRIAL_POLICY, as_vector(CountingEnv, 2), episodes_per_task=3),
+        TypeError,
+        "few_shot_evaluate got ... 'episodes_per_task': did you mean 'evaluation_episodes'?",
+    ),
+    refusal(
+        lambda: evaluate(push, SimpleNamespace(vec_env=as_vector(CountingEnv, 2))),
+        TypeError,
+        "envs must be a vector ...: pass the vector environment inside this adapter, its vec_env",
+    ),
+    refusal(
+        lambda: evaluate(
+            push, SimpleNamespace(vec_env=as_vector(CountingEnv, 2), normalize_obs=np.negative)
+        ),
+        TypeError,
+        "envs must be a vector ..., its vec_env, and normalize in the policy: lambda obs: "
+        "model.predict(venv.normalize_obs(obs), deterministic=True)[0], where venv is this one, or "
+        "what VecNormalize.load(path, venv) makes of the file of its save(path)",
+    ),
+    refusal(
         lambda: MT10.evaluate(push, sed=3),
         TypeError,
         "Protocol.evaluate got an unexpected keyword argument 'sed': did you mean 'seed'?",
@@ -303,3 +351,11 @@ def test_a_single_episode_is_not_plural():
     assert "1 run (training seed 0), 1 episode at each point." in "\n".join(
         curves({"mine": [run]}).caption
     )
+
+
+@pytest.mark.parametrize("function", [evaluate, few_shot_evaluate])
+def test_an_unknown_argument_names_all_arguments(function):
+    names = [*inspect.signature(function).parameters]
+    assert names.pop() == "unknown"
+    with pytest.raises(TypeError, match=re.escape(f"'xyz': it takes {sorted(names)}")):
+        function(push, None, xyz=3)

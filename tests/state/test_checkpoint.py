@@ -104,6 +104,21 @@ class FakeNetwork:
         return {"weight": FakeTensor()}
 
 
+class FakeModel(FakeNetwork):
+    """Saves itself, as the algorithms of Stable-Baselines3 do."""
+
+    def save(self, path): ...
+
+    @classmethod
+    def load(cls, path): ...
+
+
+class FakeNormalize(FakeModel):
+    """Normalizes as ``VecNormalize`` of Stable-Baselines3 does."""
+
+    vec_env = SyncVectorEnv([CountingEnv])
+
+
 @pytest.mark.parametrize(
     ("objects", "message"),
     [
@@ -127,6 +142,15 @@ class FakeNetwork:
         (
             {"net": FakeNetwork()},
             r"; pass a dict with the tensors of its state_dict\(\) as arrays, t",
+        ),
+        (
+            {"model": FakeModel()},
+            r"; save it by model\.save\(path\), for FakeModel\.load\(path\)$",
+        ),
+        (
+            {"venv": FakeNormalize()},
+            r"; pass the vector environment inside it, venv\.vec_env, and save its statistics by "
+            r"venv\.save\(path\), for FakeNormalize\.load\(path, venv\)$",
         ),
         ({"it": {"x": np.zeros(2, [("a", "<f8")])}}, r"\(ndarray of \[\('a', '<f8'\)\]\)"),
     ],

@@ -473,6 +473,13 @@ def test_a_meta_sampler_goes_on_with_the_same_paths(settings):
         sampler.close()
 
 
+def test_other_wrappers_than_those_of_the_state_are_named_with_the_way_out():
+    env = gymnasium.make("Pendulum-v1")
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match=r"wrappers that it was saved in$"):
+        set_state(env.env, get_state(env))
+
+
 @pytest.mark.parametrize("state", [3, [], [("environment", {})], {"label": "environment"}])
 def test_what_is_no_state_of_an_environment_is_refused(state):
     env = gymnasium.make("Pendulum-v1")

@@ -10,6 +10,7 @@ from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.wrappers import TimeLimit
 
 from mtwrappers import MetaIterativeEnvExecutor, as_vector
+from mtwrappers.common.errors import full_message
 from tests.fakes import (
     Constructors,
     CountingEnv,
@@ -109,6 +110,33 @@ def test_each_task_goes_to_its_own_environments(executor):
         assert envs.step([0] * 6)[0][:, 0].tolist() == [11, 11, 21, 21, 31, 31]
         # An autoreset stays with the task.
         assert envs.step([0] * 6)[0][:, 0].tolist() == [10, 10, 20, 20, 30, 30]
+
+
+class KeyEnv(CountingSetTaskEnv):
+    """Reads a task without looking at it first."""
+
+    def set_task(self, task):
+        super().set_task({"first": task["first"]})
+
+
+@both_executors
+@pytest.mark.parametrize("journal", [False, True])
+def test_a_task_that_an_environment_does_not_understand_is_named(executor, journal):
+    with closing(executor(KeyEnv, 2, journal=journal)) as envs:
+        envs.reset(seed=0)
+        with pytest.raises(KeyError) as caught:
+            envs.set_tasks([{"first": 10}, {"frist": 20}])
+        assert full_message(caught.value) == "environment 1: set_task({'frist': 20}): 'first'"
+        assert caught.value.args == ("first",)
+        with pytest.raises(KeyError) as caught:
+            envs.call("set_task", task={"frist": 20})
+        assert full_message(caught.value) == "environment 0: set_task({'frist': 20}): 'first'"
+    envs = executor(CountingSetTaskEnv, 2)
+    with closing(envs), pytest.raises(ValueError, match="a task must be") as caught:
+        envs.set_tasks([{"first": 10}, {"frist": 20}])  # whose message has it
+    assert full_message(caught.value) == (
+        "environment 1: a task must be a dict with the key 'first', got {'frist': 20}"
+    )
 
 
 @both_executors

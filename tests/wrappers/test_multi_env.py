@@ -107,8 +107,13 @@ BEYOND = "{} has an observation space that is not within"
     ("change", "message", "kwargs"),
     [
         ({"num_actions": 3}, r"{} has another .*: it is Discrete\(3\), expected Discrete\(2\)", {}),
-        ({"obs_size": 3}, rf"{BEYOND} .*; pass unify='pad' .*: it is .*\(3,\).* expected Box", {}),
+        ({"obs_size": 3}, rf"{BEYOND} .*; unify='pad' makes .*: it is .*\(3,\).* expected Box", {}),
         ({"high": 1001}, rf"{BEYOND} .* env_obse.*: its bounds at 0 are \[0.0, 1001.0\], exp", {}),
+        (
+            {"high": 1001},
+            rf"{BEYOND} [^;]*; give an env_observation_space that holds those of all: its bounds",
+            {"env_observation_space": CountingEnv().observation_space},
+        ),
         ({"obs_size": 3}, rf"{BEYOND} .* when padded with zeros: it is .*\(3,\)", PAD_TO_BOX),
         (partial(DiscreteEnv, 4), r"of {} must be a 1-D Box .*got Discrete\(4\)", PAD_TO_BOX),
         (OSError("busy"), "busy\nthe constructor of {} failed", {}),

@@ -205,7 +205,7 @@ def with_task_id(task_id):
     refusal(
         lambda: differing_tasks().set_task_state(1),
         ValueError,
-        "task 1 has ...; wrap the environment, as in the guide",
+        "task 1 has ...; make one space of them with TransformAction of gymnasium.wrappers, see ",
     ),
     refusal(
         lambda: padded_arms().set_task_state(1),
