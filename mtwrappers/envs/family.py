@@ -25,7 +25,7 @@ from gymnasium.spaces import Dict
 from numpy.random import Generator
 
 from mtwrappers.common.checks import check_choice, not_negative
-from mtwrappers.common.types import Info
+from mtwrappers.common.types import Info, State
 from mtwrappers.core.mtenv import Observation
 from mtwrappers.core.selection import WithoutReplacement, check_sweep
 from mtwrappers.core.tasks import Description, Tasks
@@ -254,6 +254,10 @@ class TaskFamilyEnv(EnvToMTEnv):
     def get_task(self) -> Task:
         """The current task."""
         return dict(self._task_state)
+
+    def get_state(self) -> State:
+        """The state of `EnvToMTEnv`, which has all that `set_task` and `sample_tasks` change."""
+        return super().get_state()
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

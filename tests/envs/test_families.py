@@ -467,6 +467,50 @@ def test_a_checkpoint_in_mid_episode_goes_on_with_the_same_bits(name, tmp_path):
         assert equal(other_envs.reset(), envs.reset())
 
 
+@pytest.mark.parametrize("name", ["PointRobot", "Bandit", VEL])
+def test_a_checkpoint_has_the_tasks_that_were_set(name, tmp_path):
+    with (
+        closing(make_vec(name, meta_batch_size=2, journal=True)) as envs,
+        closing(make_vec(name, meta_batch_size=2, journal=True)) as other_envs,
+    ):
+        envs.reset(seed=0)
+        envs.set_tasks(envs.call("sample_tasks", 2)[0])
+        envs.reset()
+        actions = draw_actions(envs, 6)
+        for action in actions[:2]:
+            envs.step(action)
+        mt.save_checkpoint(tmp_path / "run", envs=envs)
+        mt.load_checkpoint(tmp_path / "run", envs=other_envs)
+        assert other_envs.call("get_task") == envs.call("get_task")
+        for action in actions:
+            assert equal(other_envs.step(action), envs.step(action))
+
+
+@pytest.mark.parametrize("name", ["SparsePointRobot", VEL])
+def test_a_sampler_of_a_family_goes_on_from_a_checkpoint(name, tmp_path):
+    def make_sampler():
+        env = gymnasium.make(f"mtwrappers/{name}-v0")
+        size = env.action_space.shape
+        env.close()
+        return mt.MetaSampler(
+            functools.partial(gymnasium.make, f"mtwrappers/{name}-v0"),
+            lambda obs: np.full((len(obs), *size), 0.1),
+            rollouts_per_meta_task=1,
+            meta_batch_size=2,
+            max_path_length=3,
+            seed=0,
+        )
+
+    with closing(make_sampler()) as sampler, closing(make_sampler()) as other:
+        sampler.update_tasks()
+        sampler.obtain_samples()
+        mt.save_checkpoint(tmp_path / "run", sampler=sampler)
+        mt.load_checkpoint(tmp_path / "run", sampler=other)
+        assert equal(other.obtain_samples(), sampler.obtain_samples())
+        assert equal(other.update_tasks(), sampler.update_tasks())
+        assert equal(other.obtain_samples(), sampler.obtain_samples())
+
+
 @pytest.mark.parametrize("name", ["PointRobot", "SparsePointRobot", "Bandit", "TabularMDP"])
 def test_a_checkpoint_compares_the_arguments_of_a_small_family(name, tmp_path):
     env = gymnasium.make(f"mtwrappers/{name}-v0")
