@@ -115,10 +115,15 @@ def make_vec_env(
 
     >>> import gymnasium, mtwrappers
     >>> envs = gymnasium.make_vec("mtwrappers/AntGoal-v0", num_envs=6, meta_batch_size=3)
+    >>> obs, infos = envs.reset(seed=0)  # determines the tasks that are drawn later
     >>> envs.set_tasks(envs.call("sample_tasks", 3)[0])
-    >>> obs, infos = envs.reset(seed=0)
+    >>> obs, infos = envs.reset()
     >>> obs.shape, infos["task"]["goal"].shape
     ((6, 113), (6, 2))
+    >>> infos["task"]["goal"][::2].round(2)  # each is the task of two environments
+    array([[-1.49, -1.26],
+           [ 1.17, -2.36],
+           [-2.3 , -0.91]])
     >>> envs.close()
     """
     row = FAMILIES[check_choice(family, tuple(FAMILIES), "family")]

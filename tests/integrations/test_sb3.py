@@ -255,6 +255,8 @@ def test_what_it_has_learnt_is_scored_at_the_steps_of_its_rollouts():
 @pytest.mark.slow
 def test_the_loop_of_the_guide_to_streams_runs(tmp_path):
     guide = (ROOT / "docs/guides/streams.md").read_text()
+    # It uses names of the first snippet of the page.
     (code,) = re.findall(r"^```py\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
-    run_with_python("-c", code, cwd=tmp_path)
+    first = re.search(r"^```python\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)[1]
+    run_with_python("-c", first + code, cwd=tmp_path)
     assert (tmp_path / "stream.zip").stat().st_size > 10_000
