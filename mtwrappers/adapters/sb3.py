@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from mtwrappers.adapters import check_vec_env, combine_classes
 from mtwrappers.adapters.infos import split_infos
 from mtwrappers.common import seeding
+from mtwrappers.common.arguments import explains_arguments
 from mtwrappers.common.extras import import_extra
 from mtwrappers.common.types import AnySpace, AnyWrapper
 
@@ -27,6 +28,7 @@ Step: TypeAlias = tuple[Any, NDArray[np.float32], NDArray[np.bool_], list[dict[s
 _FINAL = ("final_obs", "_final_obs", "final_info", "_final_info")
 
 
+@explains_arguments(hints={"n_envs": "vec_env has its number, num_envs of gymnasium.make_vec"})
 def as_sb3_vec_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
     """Makes a Stable-Baselines3 `VecEnv` of one of our vector environments.
 

@@ -20,12 +20,14 @@ def explains_arguments(
     example: str = "",
     hints: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    """A decorator of a function: a call with unknown or misplaced arguments names its keywords.
+    """A decorator of a function: a call with unknown, misplaced or missing arguments names them.
+
+    Of a constructor, which subclasses may inherit, the message names the class that was called.
 
     Args:
         settings: The names that the function takes as ``**settings``.
         example: If it takes any names, an argument for the message, such as ``"envs=envs"``.
-        hints: The end of the message about names that are known elsewhere.
+        hints: The end of the message about names that are known elsewhere, or that are missing.
 
     >>> from mtwrappers.common.arguments import explains_arguments
     >>> @explains_arguments()
@@ -38,7 +40,7 @@ def explains_arguments(
     """
 
     def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = [*inspect.signature(function).parameters.values()]
         # A method has its object first.
         positional = [
             parameter.name
@@ -50,19 +52,33 @@ def explains_arguments(
             parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY
         ]
         keywords += settings
+        required = [
+            parameter.name
+            for parameter in parameters
+            if parameter.default is parameter.empty
+            and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        ]
 
         @functools.wraps(function)
         def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+            name = function.__qualname__
+            if function.__name__ == "__init__":
+                name = type(args[0]).__name__
             if len(args) > len(positional):
                 listed = f" ({', '.join(visible)})" if visible else ""
                 raise TypeError(
-                    f"{function.__qualname__} takes "
+                    f"{name} takes "
                     f"{format_count(len(visible), 'positional argument')}{listed}, got "
                     f"{len(args) - len(positional) + len(visible)}: pass others by name: "
                     f"{example or ', '.join(keywords)}"
                 )
             if not example:
-                check_keywords(kwargs, [*visible, *keywords], function.__qualname__, hints)
+                check_keywords(kwargs, [*visible, *keywords], name, hints)
+            passed = {*positional[: len(args)], *kwargs}
+            missing = [argument for argument in required if argument not in passed]
+            if missing:
+                ends = [hints[argument] for argument in missing if hints and argument in hints]
+                raise TypeError(": ".join([f"{name} needs {', '.join(missing)}", *ends[:1]]))
             return function(*args, **kwargs)
 
         return checked

@@ -163,13 +163,18 @@ def check_maker(value: Any, name: str) -> Any:
 
 
 def hint_at_maker(value: Any) -> str:
-    """The end of a message: what to pass for an id, a spec or an environment, else ``""``."""
+    """The end of a message: what to pass for an id, a spec or environments, else ``""``."""
     if isinstance(value, str):
         return f": pass functools.partial(gymnasium.make, {value!r})"
     if isinstance(value, EnvSpec):
         return ": pass functools.partial(gymnasium.make, spec) with this spec"
     if isinstance(value, gymnasium.Env):
         return ", an environment: pass a function that makes a new one, such as lambda: make(...)"
+    if isinstance(value, gymnasium.vector.VectorEnv):
+        return (
+            ", a vector environment: pass a function that makes a single one, such as "
+            "functools.partial(gymnasium.make, id)"
+        )
     return ""
 
 

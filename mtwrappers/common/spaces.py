@@ -15,11 +15,16 @@ from mtwrappers.common.types import AnyArray, AnySpace
 _MOST = 3  # differing bounds or parts that a message names
 _LONG = 80  # characters of a space in a message
 _FLATTEN = "gymnasium.wrappers.FlattenObservation makes one of any other"
+# FlattenObservation would hide that some of the entries are the task.
+_FLATTEN_TASKS = "FlattenMTEnv makes one of an MTEnv, with the one-hot of the current task"
 
 
-def require_flat_box(space: AnySpace, name: str, hint: str = _FLATTEN) -> Box:
+def require_flat_box(space: AnySpace, name: str, hint: str | None = None) -> Box:
     """Returns a 1-D Box, or raises `TypeError`, with a hint at the end of the message."""
     if not isinstance(space, Box) or len(space.shape) != 1:
+        if hint is None:
+            is_of_tasks = isinstance(space, Dict) and space.get("task_obs") is not None
+            hint = _FLATTEN_TASKS if is_of_tasks else _FLATTEN
         raise TypeError(f"{name} must be a 1-D Box, got {summary(space)}; {hint}")
     return space
 

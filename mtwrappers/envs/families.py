@@ -27,6 +27,9 @@ FAMILIES: dict[str, Family] = {
 # `make_vec_env` has, besides the options of executors.
 _ENV_ARGUMENTS = {"source", "tasks", "task_encoding", "episode_steps", "render_mode"}
 _VECTOR_ARGUMENTS = {"num_envs", "meta_batch_size", "max_episode_steps"}
+# Names that other libraries give to a number of tasks, and what is known here instead.
+_COUNTS = ("n_tasks", "num_tasks")
+_HINT_AT_TASKS = "tasks is 'train' or 'test', a published list; "
 
 
 def make_env(
@@ -68,6 +71,8 @@ def make_env(
     check_choice(task_encoding, ("none", "dict"), "task_encoding")
     row = FAMILIES[check_choice(family, tuple(FAMILIES), "family")]
     hints = dict.fromkeys(EXECUTOR_OPTIONS | _VECTOR_ARGUMENTS, VECTOR_HINT)
+    draws = "env.unwrapped.sample_tasks(n) draws n tasks for env.unwrapped.set_task(task)"
+    hints |= dict.fromkeys(_COUNTS, _HINT_AT_TASKS + draws)
     check_keywords(settings, _ENV_ARGUMENTS | {*row.settings}, f"make of {family}", hints)
     chosen = row.find_source(source)
     listed = row.load_tasks(source, tasks)
@@ -129,6 +134,7 @@ def make_vec_env(
     row = FAMILIES[check_choice(family, tuple(FAMILIES), "family")]
     env_names = _ENV_ARGUMENTS | {*row.settings}
     hints = {"envs_per_task": "pass num_envs and meta_batch_size"}
+    hints |= dict.fromkeys(_COUNTS, _HINT_AT_TASKS + "meta_batch_size is the number of tasks")
     names = EXECUTOR_OPTIONS | _VECTOR_ARGUMENTS | env_names
     check_keywords(options, names, f"make_vec of {family}", hints)
     listed = row.load_tasks(source, tasks)

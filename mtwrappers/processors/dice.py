@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mtwrappers.common.arguments import explains_arguments
 from mtwrappers.common.checks import LogSink, check_flag, positive
 from mtwrappers.common.types import AnyArray
 from mtwrappers.processors.baselines import Baseline, check_baseline, fit_predict
 from mtwrappers.processors.batches import DiceMetaSamplesData, DiceSamplesData
-from mtwrappers.processors.processors import Log, PathsOfTasks, SampleProcessor
+from mtwrappers.processors.processors import HINTS, Log, PathsOfTasks, SampleProcessor
 from mtwrappers.processors.returns import gae, steps_before
 from mtwrappers.processors.steps import Steps, join_task_steps
 from mtwrappers.samplers.nested import map_arrays
@@ -58,6 +59,7 @@ class DiceSampleProcessor(SampleProcessor):
     ((2, 25), array([20., 20.]))
     """
 
+    @explains_arguments(hints=HINTS)
     def __init__(
         self,
         baseline: Baseline,

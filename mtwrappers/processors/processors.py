@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from mtwrappers.common.arguments import explains_arguments
 from mtwrappers.common.checks import (
     LogSink,
     check_choice,
@@ -25,6 +26,12 @@ from mtwrappers.processors.steps import Steps, join_task_steps
 from mtwrappers.samplers.path import Path
 
 Log: TypeAlias = bool | Literal["all", "reward"]
+# What to pass for arguments that other libraries name otherwise, or that are missing.
+HINTS = {
+    "gamma": "did you mean 'discount'?",
+    "lam": "did you mean 'gae_lambda'?",
+    "baseline": "pass one such as mtwrappers.LinearFeatureBaseline()",
+}
 PathsOfTasks: TypeAlias = Mapping[Any, Sequence[Path]] | Sequence[Sequence[Path]]
 
 
@@ -64,6 +71,7 @@ class SampleProcessor:
     ((40, 2), (40,))
     """
 
+    @explains_arguments(hints=HINTS)
     def __init__(
         self,
         baseline: Baseline,

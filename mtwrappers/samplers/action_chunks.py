@@ -11,7 +11,7 @@ import numpy as np
 from mtwrappers.common.checks import positive
 from mtwrappers.common.types import AnyArray
 from mtwrappers.samplers.nested import map_arrays
-from mtwrappers.samplers.policies import Flags, PolicyMethods
+from mtwrappers.samplers.policies import Flags, PolicyMethods, select_tasks
 
 
 class ActionChunks:
@@ -75,11 +75,12 @@ class ActionChunks:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def for_tasks(self, indices: Sequence[int]) -> ActionChunks:
-        """The policy of some tasks, with its chunks."""
-        policy = self.policy
-        if hasattr(policy, "for_tasks"):
-            policy = policy.for_tasks(indices)
-        return ActionChunks(policy, self.action_chunk)
+        """The policy of some tasks, with its chunks.
+
+        Raises:
+            TypeError: If the policy has ``get_actions`` and no ``for_tasks``.
+        """
+        return ActionChunks(select_tasks(self.policy, indices), self.action_chunk)
 
     def reset(self, mask: Flags) -> None:
         """Ends the chunks of the environments that begin an episode, ``(n,)`` bool."""

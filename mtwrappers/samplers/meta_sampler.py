@@ -17,16 +17,17 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from mtwrappers.common import seeding
+from mtwrappers.common.arguments import explains_arguments
 from mtwrappers.common.checks import (
     LogSink,
     check_choice,
     check_env,
     check_flag,
-    check_keywords,
     check_log_sink,
     not_negative,
     positive,
 )
+from mtwrappers.common.errors import short
 from mtwrappers.common.types import AnyEnv, State
 from mtwrappers.samplers.bar import ProgressBar
 from mtwrappers.samplers.nested import map_arrays
@@ -57,6 +58,11 @@ _STATE_NAMES = (
 )
 # The attribute of an environment that makes its resets draw tasks.
 _DRAWS_ON_RESET = "sample_tasks_on_reset"
+# What to pass for arguments of vector environments that it does not take.
+_HINTS = {
+    "autoreset_mode": "it resets environments itself, when a trajectory begins",
+    "num_envs": "it makes envs_per_task environments for each of meta_batch_size tasks",
+}
 
 
 class MetaSampler:
@@ -88,8 +94,9 @@ class MetaSampler:
             calls it for its own environments and returns whole trajectories. They are the same if
             the policy is deterministic or draws from its argument ``rng``, and each action depends
             only on its own observation, not on the rest of the batch; only the wall-clock time in
-            ``info["episode"]["t"]`` differs, as between any two runs. Changes to the policy in a
-            worker are lost, and a torch policy uses one thread there.
+            ``info["episode"]["t"]`` differs, as between any two runs. A policy with
+            ``get_actions`` needs ``for_tasks``. Changes to the policy in a worker are lost, and a
+            torch policy uses one thread there.
         seed: Seeds the tasks that `update_tasks` draws, the environments' first reset, and the
             policy's argument ``rng``. There is a warning if ``sample_tasks`` draws other tasks
             after the same seed.
@@ -120,6 +127,7 @@ class MetaSampler:
     {0: 2, 1: 2, 2: 2}
     """
 
+    @explains_arguments(SETTING_NAMES - {"autoreset_mode"}, hints=_HINTS)
     def __init__(
         self,
         env: AnyEnv | Maker | Sequence[Maker],
@@ -157,9 +165,6 @@ class MetaSampler:
         self._policy = policy
         if check_flag(parallel, "parallel") and execution not in (None, "parallel"):
             raise ValueError(f"parallel=True means execution='parallel', got {execution=}")
-        reason = "it resets environments itself, when a trajectory begins"
-        names = SETTING_NAMES - {"autoreset_mode"}
-        check_keywords(executor, names, "MetaSampler", {"autoreset_mode": reason})
         with contextlib.ExitStack() as undo:
             self.envs: MetaVectorEnv = make_executor(
                 env,
@@ -214,6 +219,11 @@ class MetaSampler:
         """
         if tasks is None:
             way_out = "give update_tasks the tasks"
+            has = self.env.has_wrapper_attr
+            if not has("set_task") and has("set_task_state") and has("num_tasks"):
+                count = self.env.get_wrapper_attr("num_tasks")
+                states = [i % count for i in range(self.meta_batch_size)]
+                way_out += f", which are task states, such as {short(states)}"
             if self._makers_are_tasks:
                 way_out += ", or leave it out if each constructor makes the environment of a task"
             check_env(self.env, "env", f"sample_tasks(n); {way_out}")
@@ -231,7 +241,8 @@ class MetaSampler:
 
         Raises:
             TypeError: If ``log`` is not a bool, the policy returns something of another form, or
-                it is to go to workers and cannot be pickled.
+                it is to go to workers and cannot be pickled, or has ``get_actions`` and no
+                ``for_tasks``.
             ValueError: If the policy returns arrays of another shape, or a reset left the task that
                 was set.
             RuntimeError: If no tasks were set, and each environment would draw its own, or all

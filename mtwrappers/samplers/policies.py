@@ -231,8 +231,8 @@ class PolicyCaller(PolicyMethods):
         envs_per_task: ``K``, the number of environments per task.
         rows: The environments to act for, such as one worker's; by default all. A callable then
             receives ``(n, O)``, and ``get_actions`` ``(m, K, O)``, or ``(n, 1, O)`` if tasks are
-            split across workers. ``for_tasks(indices)``, if the policy has it, returns the policy
-            for the tasks on the first axis.
+            split across workers. The policy's method ``for_tasks(indices)`` returns the policy for
+            the tasks on the first axis; ``get_actions`` needs it if these are not all tasks.
         seed: Seeds the generators; a tuple of integers.
         action_space: The space of one environment's action, to refuse chunks of actions, and for
             error messages.
@@ -248,7 +248,8 @@ class PolicyCaller(PolicyMethods):
 
     Raises:
         TypeError: If the policy has no ``get_actions`` and is not callable, needs another argument
-            than these, or takes one of them only by position.
+            than these, takes one of them only by position, or has no ``for_tasks`` where
+            ``get_actions`` needs it.
         ValueError: If its attribute ``argument_names`` has other names.
 
     >>> import gymnasium, numpy as np, mtwrappers
@@ -278,14 +279,15 @@ class PolicyCaller(PolicyMethods):
         # If one task's environments are split across workers, each row is a task of its own.
         group_size = 1 if rows.start % k or rows.stop % k else k
         tasks = [i // k for i in indices[::group_size]]
-        self._hint_in_worker = ""  # the place of errors from a policy that may need for_tasks
-        if len(indices) < m * k and hasattr(policy, "for_tasks"):
-            policy = policy.for_tasks(tasks)
-        elif len(indices) < m * k:
-            self._hint_in_worker = (
-                f"the policy, called for tasks {short(tasks)} of {m} (give it for_tasks(indices) "
-                "if it keeps something for each task, or use policy_in='parent')"
-            )
+        self._hint_in_worker = ""  # the place of errors from a callable that may need for_tasks
+        if len(indices) < m * k:
+            if not hasattr(policy, "for_tasks"):
+                self._hint_in_worker = (
+                    f"the policy, called for tasks {short(tasks)} of {m} (give it "
+                    "for_tasks(indices) if it keeps something for each task, or use "
+                    "policy_in='parent')"
+                )
+            policy = select_tasks(policy, tasks)
         super().__init__(policy, action_space)
         n, names = len(indices), self.argument_names
         self._shape: tuple[int, ...] = (len(tasks), group_size) if self.is_get_actions else (n,)
@@ -338,6 +340,26 @@ class PolicyCaller(PolicyMethods):
             if self._hint_in_worker:
                 with_place(exc, self._hint_in_worker)
             raise
+
+
+def select_tasks(policy: Any, tasks: Sequence[int]) -> Any:
+    """Returns a policy for some of its tasks.
+
+    A plain callable without ``for_tasks`` is returned as it is, because its rows name no tasks.
+
+    Raises:
+        TypeError: If the policy has ``get_actions``, whose first axis is the tasks, and has no
+            ``for_tasks``: it may use the parameters of other tasks.
+    """
+    if hasattr(policy, "for_tasks"):
+        return policy.for_tasks(tasks)
+    if callable(getattr(policy, "get_actions", None)):
+        raise TypeError(
+            f"a policy with get_actions that is called for only some tasks, here {short(tasks)}, "
+            f"must have for_tasks(indices), {_short(policy)} has none: return the policy for these "
+            "tasks from it, or self if it is the same for all tasks, or use policy_in='parent'"
+        )
+    return policy
 
 
 def _is_with_state(answer: Any, shape: tuple[int, ...]) -> bool:
@@ -417,7 +439,8 @@ def _convert_array(
     if values is None:
         raise TypeError(f"{expected}, got None: is a return missing?")
     try:
-        array = np.array(values)
+        # Of a tensor, `np.array` would warn: its `__array__` has no argument `copy`.
+        array = np.array(np.asarray(values))
     except ValueError:
         raise ValueError(
             f"{name} must be an array with rows of one shape, got {_short(values)}"

@@ -15,13 +15,13 @@ from typing import Any, NoReturn, TypeVar
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Space
+from gymnasium.spaces import Discrete, MultiDiscrete, Space
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_reset, construct_env, explain_step
 from mtwrappers.common.errors import short, warn_about_close, with_place
-from mtwrappers.common.types import Info
+from mtwrappers.common.types import AnySpace, Info
 from mtwrappers.state.env_state import get_state, guard, require_identity, set_state
 from mtwrappers.state.plain_data import copied, copied_if_possible
 from mtwrappers.vector.buffers import Buffers, InfoColumns, InfoSchema, ObsLayout
@@ -274,6 +274,7 @@ class EnvBlock:
                         final_steps.append(self._copy_final_step(i))
                         self._reset_one(i)
         except Exception as exc:
+            _hint_at_dtype(exc, self.envs[i].action_space, actions)
             self._fail(exc, i)
         observations = self._write_obs()
         if self._logged:
@@ -525,6 +526,17 @@ class EnvBlock:
 def describe_env(index: int, task_name: Any) -> str:
     """The name of an environment for messages, with that of its task unless it is None."""
     return f"environment {index}" + (f", task {task_name!r}" if task_name is not None else "")
+
+
+def _hint_at_dtype(exc: Exception, space: AnySpace, actions: Any) -> None:
+    """Adds a note to what an environment raised if its actions should have been integers."""
+    dtype = getattr(actions, "dtype", None)
+    if isinstance(space, (Discrete, MultiDiscrete)) and dtype is not None and dtype.kind == "f":
+        with_place(
+            exc,
+            f"actions in {space} must be integers, got {dtype}: convert them with "
+            "actions.astype(np.int64)",
+        )
 
 
 def _require_info(info: Any) -> None:

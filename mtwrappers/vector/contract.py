@@ -340,7 +340,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             checked = self._iterate_actions(actions)
         else:
             try:
-                checked = np.array(actions)
+                # Of a tensor, `np.array` would warn: its `__array__` has no argument `copy`.
+                checked = np.array(np.asarray(actions))
             except ValueError:  # rows of several lengths
                 self._refuse_actions(actions, None)
             if (
@@ -483,12 +484,15 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             isinstance(tasks, np.ndarray) and tasks.ndim > 0
         )
         if not is_list or len(tasks) != m:
-            got = len(tasks) if is_list else repr(tasks)
-            hint = ""
+            got, expected, hint = repr(tasks), format_count(m, "task"), ""
+            if is_list:
+                got = str(len(tasks))
+            else:  # a number would read like a number of tasks
+                expected = f"a list of {expected}"
             if is_list and m == 1 and len(tasks) == k:
                 hint = f"; as_vector([id] * {k}) has a task for each environment"
             raise ValueError(
-                f"expected {format_count(m, 'task')}, one for each group of "
+                f"expected {expected}, one for each group of "
                 f"{format_count(k, 'environment')}, got {got}{hint}"
             )
         if self._setter is None:
@@ -498,15 +502,22 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _find_setter(self) -> str:
         """The method that sets a task, of all environments, or `AttributeError`."""
-        missing = 0
+        lacking: dict[str, int] = {}  # the first environment without each method
         for setter in ("set_task", "set_task_state"):
             has = self._call_each("has_wrapper_attr", [((setter,), {})] * self.num_envs)
             if all(has):
                 return setter
-            missing = has.index(False)
+            if any(has):
+                lacking[setter] = has.index(False)
+        if not lacking:
+            raise AttributeError(
+                f"{self._describe(0)} has neither set_task nor set_task_state, nor have the "
+                "others: set_tasks needs environments with one of these methods"
+            )
+        setter, i = next(iter(lacking.items()))
         raise AttributeError(
-            f"{self._describe(missing)} has neither set_task nor set_task_state, or has not the "
-            "same as the others: set_tasks needs environments with one of these methods"
+            f"{self._describe(i)} has no {setter}, which others have: set_tasks needs environments "
+            "that all have set_task, or all have set_task_state"
         )
 
     @exclusive

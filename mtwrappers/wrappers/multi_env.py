@@ -11,6 +11,7 @@ from gymnasium.spaces import Box, Dict
 from gymnasium.wrappers import TimeLimit
 from numpy.typing import ArrayLike, NDArray
 
+from mtwrappers.common.arguments import explains_arguments
 from mtwrappers.common.checks import (
     check_each,
     check_index,
@@ -82,6 +83,7 @@ class MultiEnvWrapper(TaskSetMTEnv[int]):
     (1, 1, 2)
     """
 
+    @explains_arguments()
     def __init__(
         self,
         funcs_to_make_envs: Sequence[Callable[[], AnyEnv]],

@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 
 import gymnasium
 import numpy as np
+from gymnasium.spaces import Dict, Discrete
 from gymnasium.utils import RecordConstructorArgs
 
 from mtwrappers.common.checks import check_env, check_index, check_list, check_makers, positive
 from mtwrappers.common.spaces import append_onehot, as_row, require_flat_box
-from mtwrappers.common.types import AnyArray, AnyEnv, Info, Options
+from mtwrappers.common.types import AnyArray, AnyEnv, AnyWrapper, Info, Options
 from mtwrappers.wrappers.flatten import FlattenMTEnv
 
 W = TypeVar("W")
@@ -32,7 +33,7 @@ class TaskOnehotWrapper(gymnasium.Wrapper[AnyArray, Any, AnyArray, Any], RecordC
     Raises:
         TypeError: If the observation space is not a 1-D Box.
         ValueError: If ``task_index`` is out of range, ``n_total_tasks`` is not positive, or the
-            environment switches between tasks or has a one-hot already; on a step, if an
+            environment can switch between tasks or has a one-hot already; on a step, if an
             observation does not fit the environment's space.
 
     >>> import gymnasium
@@ -132,24 +133,32 @@ def _require_one_task(env: AnyEnv) -> None:
     """Raises `ValueError` if an environment has a one-hot already, or switches between tasks."""
     layer: Any = env
     while isinstance(layer, gymnasium.Wrapper):
-        if isinstance(layer, TaskOnehotWrapper) or (
-            isinstance(layer, FlattenMTEnv) and layer.has_onehot
-        ):
+        if _appends_onehot(layer):
             raise ValueError(
                 f"the observations of {env} have the one-hot of a task already, which "
-                f"{type(layer).__name__} appends"
+                f"{type(layer).__name__} appends: leave TaskOnehotWrapper out, or flatten the "
+                "MTEnv with FlattenMTEnv(env, task_encoding='none')"
             )
         layer = layer.env
-    if not env.has_wrapper_attr("task_states"):
+    if not env.has_wrapper_attr("task_ids"):
         return
-    task_ids = env.get_wrapper_attr("task_ids")
-    num_tasks = len({task_ids[state] for state in env.get_wrapper_attr("task_states")})
+    num_tasks = len({*env.get_wrapper_attr("task_ids")})
     if num_tasks > 1:
         raise ValueError(
-            f"TaskOnehotWrapper is for an environment of one task, but resets of {env} switch "
-            f"between {num_tasks}: FlattenMTEnv, or task_encoding='onehot' of an id, appends the "
-            "one-hot of the current task"
+            f"TaskOnehotWrapper is for an environment of one task, but {env} can switch between "
+            f"{num_tasks}: FlattenMTEnv, or task_encoding='onehot' of an id, appends the one-hot "
+            "of the current task"
         )
+
+
+def _appends_onehot(layer: AnyWrapper) -> bool:
+    """Whether a wrapper puts the one-hot of a task into observations."""
+    if isinstance(layer, FlattenMTEnv):
+        return layer.has_onehot
+    if isinstance(layer, gymnasium.wrappers.FlattenObservation):
+        space = layer.env.observation_space  # of an MTEnv, whose task Gymnasium makes a one-hot
+        return isinstance(space, Dict) and isinstance(space.get("task_obs"), Discrete)
+    return isinstance(layer, TaskOnehotWrapper)
 
 
 def construct(cls: Callable[..., W], env_cons: Callable[[], Any], *args: Any) -> W:

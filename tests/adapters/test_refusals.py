@@ -25,6 +25,11 @@ from tests.refusals import assert_refused, closed, refusal, refusals, three_envs
 
 
 @refusals(
+    refusal(
+        lambda: as_sb3_vec_env(three_envs(), n_envs=2),
+        TypeError,
+        "as_sb3_vec_env got an unexpected keyword argument 'n_envs': vec_env has its number, num_e",
+    ),
     refusal(lambda: as_skrl_env([]), TypeError, "expected a MetaVectorEnv, ...got list"),
     refusal(
         lambda: as_skrl_env(closed(three_envs())),

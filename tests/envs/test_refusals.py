@@ -18,6 +18,16 @@ from tests.refusals import (
 
 
 @refusals(
+    refusal(
+        lambda: make("HalfCheetahDir", n_tasks=5),
+        TypeError,
+        "...'n_tasks': tasks is 'train' or 'test', a published list; env.unwrapped.sample_tasks(n)",
+    ),
+    refusal(
+        lambda: make_vec("HalfCheetahDir", num_tasks=5),
+        TypeError,
+        "...'num_tasks': tasks is 'train' or 'test', a published list; meta_batch_size is the num",
+    ),
     refusal(lambda: PointGoalEnv(radius=NAN), ValueError, "radius must be in (0, 4], got nan"),
     refusal(
         lambda: PointGoalEnv(render_mode="human"),

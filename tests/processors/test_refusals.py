@@ -39,6 +39,20 @@ def paths_with_infos(first, second, key="env_infos"):
 TWO, THREE = np.ones(2), np.ones(3)  # for two steps, and for three
 
 
+@pytest.mark.parametrize(
+    ("processor_type", "arguments", "message"),
+    [
+        (mt.MetaSampleProcessor, {"gamma": 0.9}, "got an unex.* 'gamma': did you mean 'discount'"),
+        (mt.DiceMetaSampleProcessor, {"lam": 1}, "got an unex.* 'lam': did you mean 'gae_lambda'"),
+        (mt.MetaSampleProcessor, {}, r"needs baseline: pass .*mtwrappers\.LinearFeatureBaseline\("),
+        (mt.DiceSampleProcessor, {"baseline": mt.ZeroBaseline()}, "needs max_path_length$"),
+    ],
+)
+def test_unknown_and_missing_arguments_are_named_with_the_class(processor_type, arguments, message):
+    with pytest.raises(TypeError, match=f"^{processor_type.__name__} {message}"):
+        processor_type(**arguments)
+
+
 @first_and_last_type
 @pytest.mark.parametrize(
     ("paths", "message"),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
-from mtwrappers import MetaSampler
+from mtwrappers import ActionChunks, MetaSampler, as_vector
 from mtwrappers.samplers.policies import PolicyCaller
 from tests.fakes import CountingEnv, equal
 from tests.refusals import assert_refused, refusal, refusals
@@ -47,6 +47,26 @@ def test_observations_come_task_by_task_and_actions_as_nested_lists_or_arrays(ac
     assert policy.asked.tolist() == [[[0, 1], [2, 3], [4, 5]], [[6, 7], [8, 9], [10, 11]]]
     assert flat.tolist() == [[1, 2], [3, 4], [5, 6], [7, 8], [9, 10], [11, 12]]
     assert infos == {}
+
+
+class Tensor:
+    """Becomes an array as a tensor of PyTorch does, whose ``__array__`` takes no ``copy``."""
+
+    def __init__(self, values):
+        self.values = np.array(values)
+
+    def __array__(self, dtype=None):
+        return self.values if dtype is None else self.values.astype(dtype)
+
+
+def test_tensors_are_copied_to_arrays_without_a_warning():
+    actions, means = Tensor(ACTIONS), Tensor(ACTIONS)
+    flat, infos = ask(actions, {"mean": means})
+    flat[:], infos["mean"][:] = 0, 0
+    assert actions.values.tolist() == means.values.tolist() == ACTIONS
+    with closing(as_vector("CartPole-v1", 2)) as envs:
+        envs.reset(seed=0)
+        envs.step(Tensor([0, 1]))
 
 
 MEANS = np.arange(12.0).reshape(2, 3, 2)
@@ -92,6 +112,13 @@ def test_a_plain_callable_sees_its_environments_at_once(rows):
     assert equal(seen, [mask.tolist(), (OBSERVATIONS[rows], rows.stop - rows.start)])
 
 
+class AllTasks(Scripted):
+    """Is the same for all tasks."""
+
+    def for_tasks(self, indices):
+        return self
+
+
 class PerTask:
     """Answers with the task of each environment, and its generator's first draw."""
 
@@ -117,7 +144,7 @@ class PerTask:
     ],
 )
 def test_get_actions_sees_its_environments_task_by_task(rows, seen):
-    policy = Scripted(np.array(seen), None)
+    policy = AllTasks(np.array(seen), None)
     PolicyCaller(policy, 2, 3, rows)(OBSERVATIONS[rows])
     assert policy.asked[..., 0].tolist() == seen
     actions, infos = PolicyCaller(PerTask(), 2, 3)(OBSERVATIONS)
@@ -152,17 +179,12 @@ def test_the_first_parameter_is_observations_whatever_its_name():
 
 
 def test_errors_of_a_policy_in_a_worker_say_that_it_may_need_for_tasks():
-    biases = np.ones((3, 3, 2))
-
-    class Biased:
-        def get_actions(self, observations):
-            return observations + biases, None
-
-    caller = PolicyCaller(Biased(), 3, 3, slice(3, 9))
+    biases = np.ones((9, 2))
+    caller = PolicyCaller(lambda observations: observations + biases, 3, 3, slice(3, 9))
     with pytest.raises(ValueError, match="broadcast") as caught:
         caller(OBSERVATIONS)
     assert caught.value.__notes__ == [
-        "the policy, called with observations of shape (2, 3, 2), an array of NumPy of float64",
+        "the policy, called with observations of shape (6, 2), an array of NumPy of float64",
         "the policy, called for tasks [1, 2] of 3 (give it for_tasks(indices) if it keeps "
         "something for each task, or use policy_in='parent')",
     ]
@@ -240,13 +262,6 @@ def in_box(answer):
 
 def by_position(observations, rng, /):
     return ACTED
-
-
-class PerTaskOnly:
-    """Has actions for both tasks, also where it is called for one."""
-
-    def get_actions(self, observations):
-        return ACTIONS, None
 
 
 @refusals(
@@ -337,10 +352,27 @@ class PerTaskOnly:
         'a policy must take rng by name, got function <function by_position ...remove the "/"',
     ),
     refusal(
-        lambda: PolicyCaller(PerTaskOnly(), 2, 3, slice(3, 6))(OBSERVATIONS[3:]),
+        lambda: PolicyCaller(lambda _: ACTED, 2, 3, slice(3, 6))(OBSERVATIONS[3:]),
         ValueError,
         "the policy, called for tasks [1] of 2 (give it for_tasks(indices) ...): expected actions "
-        "of shape (1, 3, ...) from the policy, got (2, 3, 2)",
+        "of shape (3, ...) from the policy, got (6, 2)",
+    ),
+    refusal(
+        lambda: PolicyCaller(Scripted(ACTIONS, None), 2, 3, slice(3, 6)),
+        TypeError,
+        "a policy with get_actions that is called for only some tasks, here [1], must have "
+        "for_tasks(indices), Scripted <... has none: return ...policy_in='parent'",
+    ),
+    refusal(
+        lambda: PolicyCaller(ActionChunks(Scripted(ACTIONS, None), 1), 2, 3, slice(3, 6)),
+        TypeError,
+        "a policy with get_actions that is called for only some tasks, here [1], must have "
+        "for_tasks(indices), Scripted <... has none: ",
+    ),
+    refusal(
+        lambda: PolicyCaller(Scripted(ACTIONS, None), 1, 4, slice(0, 2)),  # a part of a task
+        TypeError,
+        "a policy with get_actions that is called for only some tasks, here [0, 0], must have",
     ),
     refusal(
         lambda: call_with_nested_observations(lambda obs: np.zeros(len(obs))),

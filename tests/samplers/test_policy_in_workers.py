@@ -35,6 +35,9 @@ class MetaWaves:
         actions = waves(observations)
         return actions, {"mean": actions / 2, "nested": {"seen": observations}}
 
+    def for_tasks(self, indices):
+        return self
+
 
 class PerTask:
     """Goes another way in each task."""
@@ -72,6 +75,9 @@ class Coins:
             [[generator.random() < 0.5 for generator in task] for task in rng], np.int64
         ), {}
 
+    def for_tasks(self, indices):
+        return self
+
 
 class Chunks:
     """Plans three random actions for each environment, and says from where."""
@@ -81,6 +87,9 @@ class Chunks:
             [[generator.uniform(-1, 1, (3, 2)) for generator in task] for task in rng]
         )
         return chunks, {"planned_at": observations}
+
+    def for_tasks(self, indices):
+        return self
 
 
 POLICIES = {
@@ -152,6 +161,17 @@ def fails(observations):
     raise ZeroDivisionError("of the policy")
 
 
+def test_parameters_per_task_are_not_those_of_the_tasks_of_another_worker():
+    class Ways:
+        ways = (-0.1, 0.0, 0.1)
+
+        def get_actions(self, observations):
+            return [np.full(task.shape, self.ways[i]) for i, task in enumerate(observations)], {}
+
+    with pytest.raises(TypeError, match=r"tasks, here \[0, 0.*for_tasks.* policy_in='parent'"):
+        sampled(POINT, Ways(), 1, **APART)
+
+
 def test_what_a_policy_raises_in_a_worker_is_raised_here():
     with closing(slow(fails)) as sampler:
         with pytest.raises(ZeroDivisionError, match="of the policy"):
@@ -181,6 +201,9 @@ def test_torch_has_one_thread_in_a_worker():
             actions = linear(seen, torch.ones(2, seen.shape[-1])).detach().numpy()
             count = np.full(observations.shape[:2], torch.get_num_threads())
             return actions, {"threads": count}
+
+        def for_tasks(self, indices):
+            return self
 
     [paths] = sampled(POINT, Threads(), 1, workers=2, policy_in="workers")
     threads = [

@@ -1,11 +1,13 @@
 """Odd uses of samplers: what was expected and what came."""
 
+from functools import partial
+
 import numpy as np
 from gymnasium.error import ClosedEnvironmentError
 
 import mtwrappers
 from tests.fakes import CountingEnv
-from tests.refusals import NAN, assert_refused, closed, refusal, refusals
+from tests.refusals import NAN, assert_refused, closed, make, make_vec, refusal, refusals
 
 
 def sampler(env=mtwrappers.PointGoalEnv, policy=np.negative, **kwargs):
@@ -61,6 +63,37 @@ POLICY = (
         lambda: sampler(autoreset_mode="NextStep"),
         TypeError,
         "MetaSampler got ...mode': it resets environments",
+    ),
+    refusal(
+        lambda: sampler(sed=0),
+        TypeError,
+        "MetaSampler got an unexpected keyword argument 'sed': did you mean 'seed'?",
+    ),
+    refusal(
+        lambda: mtwrappers.MetaSampler(num_envs=3),
+        TypeError,
+        "MetaSampler got ...'num_envs': it makes envs_per_task environments for each of meta_batch",
+    ),
+    refusal(
+        lambda: mtwrappers.MetaSampler(mtwrappers.PointGoalEnv, np.negative, 2),
+        TypeError,
+        "MetaSampler needs meta_batch_size, max_path_length",
+    ),
+    refusal(
+        lambda: sampler(make_vec("PointGoal", num_envs=2)),
+        TypeError,
+        "expected a constructor, ...got MetaIter..., a vector environment: pass a function that",
+    ),
+    refusal(
+        lambda: sampler().update_tasks(4),
+        ValueError,
+        "expected a list of 2 tasks, one for each group of 2 environments, got 4",
+    ),
+    refusal(
+        lambda: sampler(partial(make, "MultiEnv"), lambda obs: [0] * len(obs)).update_tasks(),
+        TypeError,
+        "... has no sample_tasks(n); give update_tasks the tasks, which are task states, such as "
+        "[0, 1]",
     ),
     refusal(
         lambda: sampler(env=CountingEnv).update_tasks(),

@@ -67,6 +67,9 @@ class CoinPolicy:
     def get_actions(self, observations, rng):
         return np.array([[env_rng.integers(2) for env_rng in task_rngs] for task_rngs in rng]), {}
 
+    def for_tasks(self, indices):
+        return self
+
 
 @pytest.mark.parametrize("policy_in", ["parent", "workers"])
 @pytest.mark.slow_but("workers")

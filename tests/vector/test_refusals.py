@@ -43,6 +43,20 @@ class DictEnv(CountingEnv):
         self.observation_space = gymnasium.spaces.Dict(a=self.observation_space)
 
 
+class TwoTasks(CountingEnv):
+    """An environment with task states."""
+
+    def set_task_state(self, task_state):
+        pass
+
+
+def step_cartpole(actions):
+    """Steps two environments whose actions are integers."""
+    with contextlib.closing(as_vector("CartPole-v1", 2)) as envs:
+        envs.reset(seed=0)
+        envs.step(actions)
+
+
 @pytest.fixture(scope="module", params=EXECUTORS.values(), ids=EXECUTORS)
 def make_envs(request):
     return request.param
@@ -288,7 +302,7 @@ def test_odd_arguments_of_workers_are_named(call, error, message):
     refusal(
         lambda envs: envs.set_tasks(np.array(1)),
         ValueError,
-        "expected 2 tasks, one for each group of 1 ..., got array(1)",
+        "expected a list of 2 tasks, one for each group of 1 ..., got array(1)",
     ),
     refusal(
         lambda envs: as_vector("mtwrappers/PointGoal-v0", 4).set_tasks([0] * 4),
@@ -304,7 +318,28 @@ def test_odd_arguments_of_workers_are_named(call, error, message):
     refusal(
         lambda envs: envs.set_tasks([0, 1]),
         AttributeError,
-        "environment 0 has neither set_task nor set_task_state",
+        "environment 0 has neither set_task nor set_task_state, nor have the others: set_tasks",
+    ),
+    refusal(
+        lambda envs: as_vector([TwoTasks, CountingEnv, TwoTasks], 3).set_tasks([0, 1, 0]),
+        AttributeError,
+        "environment 1 has no set_task_state, which others have: set_tasks needs",
+    ),
+    refusal(
+        lambda envs: as_vector([CountingSetTaskEnv, TwoTasks], 2).set_tasks([0, 1]),
+        AttributeError,
+        "environment 1 has no set_task, which others have: set_tasks needs",
+    ),
+    refusal(
+        lambda envs: step_cartpole(np.zeros(2)),
+        AssertionError,
+        "environment 0: actions in Discrete(2) must be integers, got float64: convert them with "
+        "actions.astype(np.int64): ... invalid",
+    ),
+    refusal(
+        lambda envs: step_cartpole(np.array([2, 2])),
+        AssertionError,
+        "environment 0: np.int64(2) ... invalid",
     ),
     refusal(
         lambda envs: envs.set_attr("first", (1, 2, 3)),

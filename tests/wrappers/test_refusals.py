@@ -7,7 +7,7 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.vector import SyncVectorEnv
-from gymnasium.wrappers import NormalizeReward
+from gymnasium.wrappers import FlattenObservation, NormalizeReward
 from gymnasium.wrappers.vector import ClipReward
 
 from mtwrappers import (
@@ -188,6 +188,11 @@ def with_task_id(task_id):
         "expected (observation, info ...; an environment of the old Gym needs the class on the",
     ),
     refusal(
+        lambda: MultiEnvWrapper(counting_makers(2), max_steps=3),
+        TypeError,
+        "MultiEnvWrapper got ... 'max_steps': did you mean 'max_episode_steps'?",
+    ),
+    refusal(
         lambda: MultiEnvWrapper(["CartPole-v1"]),
         TypeError,
         "the constructor of task 0 in ...: pass functools.partial(gymnasium.make, 'CartPole-v1')",
@@ -305,6 +310,21 @@ def with_task_id(task_id):
         lambda: TaskOnehotWrapper(make("MultiEnv", task_encoding="none"), 1, 2),
         ValueError,
         "TaskOnehotWrapper is ",
+    ),
+    refusal(  # a task may be set, though resets draw none
+        lambda: TaskOnehotWrapper(FlattenMTEnv(two_tasks(), "none"), 0, 2),
+        ValueError,
+        "TaskOnehotWrapper is for an environment of one task, but <...> can switch between 2: Fl",
+    ),
+    refusal(
+        lambda: TaskOnehotWrapper(FlattenObservation(two_tasks()), 0, 2),
+        ValueError,
+        "the observations of <Fl... already, which FlattenObservation appends: ...FlattenMTEnv(",
+    ),
+    refusal(
+        lambda: RL2Observation(two_tasks()),
+        TypeError,
+        "...got Dict(...); FlattenMTEnv makes one of an MTEnv, with the one-hot of the current ta",
     ),
     refusal(
         lambda: TaskOnehotWrapper.wrap_env_list([CountingEnv()] * 2),
