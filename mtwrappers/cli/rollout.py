@@ -49,7 +49,7 @@ from mtwrappers.evaluation import (
     Protocol,
     protocols,
 )
-from mtwrappers.evaluation.evaluating import run_evaluation
+from mtwrappers.evaluation.evaluating import ADAPTING, run_evaluation
 from mtwrappers.evaluation.plan import plan_episodes
 from mtwrappers.evaluation.report import format_csv
 from mtwrappers.metaworld.observations import ObservationName
@@ -335,6 +335,12 @@ def _find_benchmark(benchmark: str, kind: str) -> str:
         call = f"mtwrappers.evaluate(policy, gymnasium.make_vec({env_id!r}))"
         if "sequence" in kwargs:
             call = "mtwrappers.continual_evaluate"
+        if "family" in kwargs:
+            envs = f"gymnasium.make_vec({env_id!r}, num_envs=20)"
+            call = (
+                f"mtwrappers.few_shot_evaluate(policy, {envs}), or mtwrappers.evaluate for a "
+                "policy that does not adapt (docs/guides/families.md)"
+            )
         raise UsageError(
             f"rollout evaluates on Meta-World's benchmarks alone, such as MT10; {name} is "
             f"evaluated in Python, with {call}"
@@ -459,6 +465,14 @@ def _announce(rollout: Rollout) -> None:
         say(
             f"{rollout.benchmark.partition('-')[0]} has hidden goals. The experts read them from "
             "the environment: privileged\ninformation that a learner does not have."
+        )
+    policy = None if rollout.user_policy is None else rollout.user_policy.policy
+    if not rollout.few_shot and any(hasattr(policy, name) for name in ADAPTING):
+        meta_learning = "metaworld-3.1-ml"
+        warn(
+            f"{rollout.options.policy} does not adapt in this rollout, which does not call its "
+            f"adapt() or begin_trial(): add --protocol {meta_learning} to evaluate it after "
+            "adaptation"
         )
     place = f"on {format_count(rollout.workers, 'worker')}"
     if rollout.workers == 0:

@@ -31,6 +31,7 @@ _STATE_NAMES = (
     "env_stream",
     "task_stream",
     "was_set",
+    "has_set_task",
     "was_seeded",
     "sample_tasks_on_reset",
     "selection",
@@ -102,6 +103,7 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
     _task_obs: object
     _task_info: dict[str, object]
     _episode = EpisodeStatus.NONE
+    _has_set_task = False
     # Whether the task stream was seeded since the last reset, and no task was set since then.
     _was_seeded = False
 
@@ -146,6 +148,11 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
     def sample_tasks_on_reset(self, on: bool) -> None:
         every_reset = check_flag(on, "sample_tasks_on_reset")
         self._resets_draw = ResetDraws.ALWAYS if every_reset else self._draws_by_itself
+
+    @property
+    def has_set_task(self) -> bool:
+        """Whether the current task is one that `set_task_state` has set, not that of a reset."""
+        return self._has_set_task
 
     # Only for a list of tasks; an environment over a space has no such attributes.
 
@@ -199,6 +206,7 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
     def set_task_state(self, task_state: object) -> None:
         """Makes ``task_state`` the current task, from the next `reset` on."""
         self._switch_to(self._task_set.check(task_state, "task state"))
+        self._has_set_task = True
 
     def _switch_to(self, task_state: TaskState) -> None:
         task_state = self._task_set.draw_missing(task_state)
@@ -248,6 +256,7 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
             state = self.sample_task_state()
         if state is not None:
             self._switch_to(state)
+            self._has_set_task = False
         elif self._env is None:
             self._activate(self._task_state)
         self._episode = self._episode.without_episode()  # if the reset fails
@@ -319,6 +328,7 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
         return {
             **super().get_state(),
             "was_set": self._episode is EpisodeStatus.TASK_SET,
+            "has_set_task": self._has_set_task,
             "was_seeded": self._was_seeded,
             "sample_tasks_on_reset": self.sample_tasks_on_reset,
             "selection": self._task_set.get_state(),
@@ -336,7 +346,7 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
         """
         self._require_state(state, _STATE_NAMES)
         self._task_set.check(state["task_state"], "the task state of the state")
-        for name in ("was_set", "was_seeded", "sample_tasks_on_reset"):
+        for name in ("was_set", "has_set_task", "was_seeded", "sample_tasks_on_reset"):
             check_flag(state[name], f"{name} of the state")
         if not isinstance(state["seeded"], list):
             raise ValueError(f"seeded of the state must be a list, got {short(state['seeded'])}")
@@ -353,4 +363,4 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
             set_state(env, env_state)
         self.sample_tasks_on_reset = state["sample_tasks_on_reset"]
         self._episode = EpisodeStatus.TASK_SET if state["was_set"] else EpisodeStatus.NONE
-        self._was_seeded = state["was_seeded"]
+        self._has_set_task, self._was_seeded = state["has_set_task"], state["was_seeded"]

@@ -25,6 +25,7 @@ from mtwrappers.evaluation.loop import (
     check_rewards,
     make_observers,
     run,
+    set_tasks_kept,
     undisturbed,
     warn_of_empty_statistics,
 )
@@ -60,6 +61,10 @@ _OTHER_NAMES = {
     "workers": "the environments have them: pass workers to gymnasium.make_vec",
     **dict.fromkeys(NAMES_OF_EPISODES, "did you mean 'episodes_per_task'?"),
 }
+# The methods of policies that adapt in trials.
+ADAPTING = ("adapt", "begin_trial")
+# What others call ``adaptation_episodes``.
+_NAMES_OF_ADAPTATION = ("n_adapt", "num_adapt", "n_adaptation_episodes", "adapt_episodes", "shots")
 _OPTIONS = ("seed", "observers", "evidence", "resume", "progress")
 _ARGUMENTS = ("policy", "envs", "episodes_per_task", "tasks", *_OPTIONS)
 _FEW_SHOT_ARGUMENTS = (
@@ -91,11 +96,13 @@ def evaluate(
     differ.
 
     **Goals.** If resets take a task state (as in our Meta-World environments from
-    `gymnasium.make_vec`), each episode gets one. The goals of a task are drawn without replacement
-    until all were drawn. So 50 episodes of a Meta-World class cover each of its 50 goals once, for
-    any ``select``. Other environments keep their task; the result records what ``get_task()``
-    returns, if it is a number or a dict of numbers. A warning names the tasks that are then in no
-    episode.
+    `gymnasium.make_vec`), each episode gets one of those that resets draw, whichever was set. The
+    goals of a task are drawn without replacement until all were drawn. So 50 episodes of a
+    Meta-World class cover each of its 50 goals once, for any ``select``. All other environments
+    keep their task, also where resets draw others (``sample_tasks_on_reset``): only if none was set
+    there, each episode draws one, by its seed. The result records the tasks that are kept, what
+    ``get_task()`` returns, if they are numbers or dicts of numbers. A warning says if tasks that
+    were set are not kept, and another names tasks that are in no episode.
 
     **Seeds.** Every episode begins with a reset to its own seed. If a policy is deterministic or
     draws from its argument ``rng``, and each action depends only on its own observation, not on the
@@ -127,7 +134,8 @@ def evaluate(
     Args:
         policy: A callable from observations ``(N, O)`` to actions ``(N, A)``, or an object with
             ``get_actions``; see `mtwrappers.samplers.policies.PolicyCaller`. For one that returns
-            chunks of actions, see `mtwrappers.ActionChunks`.
+            chunks of actions, see `mtwrappers.ActionChunks`. Its ``adapt`` and ``begin_trial`` are
+            not called, and a warning names `few_shot_evaluate`, which calls them.
         envs: One of our vector environments, or a wrapper of one.
         episodes_per_task: The number of episodes per task.
         tasks: The names of the tasks to evaluate; by default all. This does not change their
@@ -170,6 +178,7 @@ def evaluate(
     """
     check_keywords(unknown, _ARGUMENTS, "evaluate", _OTHER_NAMES)
     design = Design(seed, episodes_per_task, cast(Any, tasks))
+    warn_of_no_adaptation(policy)
     return run_evaluation(
         policy,
         envs,
@@ -268,6 +277,7 @@ def few_shot_evaluate(
     hints = _OTHER_NAMES | dict.fromkeys(
         (*NAMES_OF_EPISODES, "episodes_per_task"), "did you mean 'evaluation_episodes'?"
     )
+    hints |= dict.fromkeys(_NAMES_OF_ADAPTATION, "did you mean 'adaptation_episodes'?")
     check_keywords(unknown, _FEW_SHOT_ARGUMENTS, "few_shot_evaluate", hints)
     num_trials, trial_tasks = trials, None
     if isinstance(trials, (list, tuple)) and trials:
@@ -277,7 +287,7 @@ def few_shot_evaluate(
         seed,
         positive(evaluation_episodes, "evaluation_episodes"),
         trials=positive(num_trials, "trials"),
-        adaptation_episodes=adaptation_episodes,
+        adaptation_episodes=_check_adaptation(adaptation_episodes),
         adaptation_steps=adaptation_steps,
         adapts=callable(getattr(policy, "adapt", None)),
         adaptation_terminate_on_success=adaptation_terminate_on_success,
@@ -323,6 +333,9 @@ def run_evaluation(
         for observer in observers:  # closed after the end of an interrupted step
             stack.callback(observer.close)
         stack.enter_context(undisturbed(envs))
+        if not design.trials:  # which set their own tasks
+            warns = protocol is None and design.tasks is None and design.phases is None
+            stack.enter_context(set_tasks_kept(envs, warns=warns))
         plan = plan_episodes(envs, design)
         if not design.trials and design.tasks is None:
             _warn_of_other_tasks(inner, plan)
@@ -359,6 +372,22 @@ def run_evaluation(
         if writer is not None:
             fields["evidence"] = writer.digest
     return EvaluationResult(tuple(episodes[planned.place] for planned in plan.episodes), **fields)
+
+
+def warn_of_no_adaptation(policy: Any) -> None:
+    """Warns that a policy which adapts in trials does not adapt in an evaluation without them."""
+    method = next((name for name in ADAPTING if callable(getattr(policy, name, None))), None)
+    if method is None:
+        return
+    as_it_is = "policy.__call__"
+    if callable(getattr(policy, "get_actions", None)):
+        as_it_is = "types.SimpleNamespace(get_actions=policy.get_actions)"
+    warnings.warn(
+        f"evaluate does not call {method}() of the policy, which does not adapt here: use "
+        "few_shot_evaluate, whose result.unadapted has the episodes before it adapts; to evaluate "
+        f"it as it is, pass {as_it_is}",
+        stacklevel=find_stacklevel(),
+    )
 
 
 def _describe_evaluation(
@@ -588,6 +617,19 @@ def _suggest_envs(envs: Any) -> str:
         "model.predict(venv.normalize_obs(obs), deterministic=True)[0], where venv is this one, or "
         "what VecNormalize.load(path, venv) makes of the file of its save(path)"
     )
+
+
+def _check_adaptation(episodes: Any) -> int:
+    """Returns ``adaptation_episodes``, or raises `ValueError`, with a way out for 0."""
+    try:
+        return positive(episodes, "adaptation_episodes")
+    except ValueError as exc:
+        if type(episodes) is int and episodes == 0:
+            raise ValueError(
+                f"{exc}: for the baseline without adaptation, pass 1 or more and read "
+                "result.unadapted, the episodes before the policy adapts"
+            ) from None
+        raise
 
 
 def _check_observers(observers: Any) -> None:

@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ from mtwrappers.wrappers.normalize_reward import name_reward_normalizer
 OnEpisode = Callable[[Episode, NDArray[Any] | None], object]
 
 _TOGGLE = "toggle_terminate_on_success"
+_DRAWS = "sample_tasks_on_reset"
 _NO_INFOS: Mapping[str, Any] = {}
 
 
@@ -418,6 +419,87 @@ def undisturbed(envs: Any) -> Iterator[None]:
             restore()
         raise
     restore()
+
+
+@contextlib.contextmanager
+def set_tasks_kept(envs: Any, *, warns: bool = True) -> Iterator[None]:
+    """A context manager in which resets keep the tasks that were set, instead of drawing others.
+
+    Environments whose episodes get the task states of a list do not keep them. Nor do environments
+    of which some have drawn another task since. A warning then says what is evaluated instead.
+
+    Args:
+        envs: The environments.
+        warns: Whether set tasks that are not kept are a reason for a warning.
+    """
+    inner: MetaVectorEnv = envs.unwrapped
+    settings = inner.call(_read_task_settings)
+    drawing = [i for i, setting in enumerate(settings) if setting.draws]
+    problem = ""
+    if has_everywhere(inner, "task_states"):
+        num_states = [setting.num_states for setting in settings if setting.is_set]
+        if max(num_states, default=1) > 1:
+            problem = (
+                f"each environment is evaluated on all of its {max(num_states)} task states; "
+                "to keep the tasks, make the environments with sample_tasks_on_reset=False, or "
+                "those of Meta-World with task_states=[...]; to choose some by name, pass "
+                "tasks=[...]"
+            )
+        drawing = []
+    elif unset := [i for i in drawing if not settings[i].is_set]:
+        if len(unset) < len(drawing):
+            problem = (
+                f"resets have drawn others in {len(unset)} of {len(drawing)} environments since, "
+                "so each episode draws one; to keep the tasks, call set_tasks before the "
+                "evaluation, or make the environments with sample_tasks_on_reset=False"
+            )
+        drawing = []
+    if problem and warns:
+        warnings.warn(
+            f"the evaluation does not keep the tasks that were set: {problem}",
+            stacklevel=find_stacklevel(),
+        )
+
+    def set_draws(on: bool) -> None:
+        for i in drawing:
+            inner.call_some([i], "set_wrapper_attr", _DRAWS, on)
+
+    set_draws(False)
+    try:
+        yield
+    except BaseException:
+        # Interrupted or failed environments may not answer.
+        with contextlib.suppress(Exception):
+            inner.step_wait()  # in case of an interrupt before it
+        with contextlib.suppress(Exception):
+            set_draws(True)
+        raise
+    set_draws(True)
+
+
+class _TaskSettings(NamedTuple):
+    """How an environment chooses its task.
+
+    Args:
+        draws: Whether every reset draws one, unless one was set before it.
+        is_set: Whether the current one was set, not drawn.
+        num_states: The number of task states that resets switch between; 0 if they are not listed.
+    """
+
+    draws: bool
+    is_set: bool
+    num_states: int
+
+
+@read_only
+def _read_task_settings(env: Any) -> _TaskSettings:
+    """How an environment chooses its task; one without `TaskSetMTEnv` keeps it."""
+    if not all(env.has_wrapper_attr(name) for name in (_DRAWS, "has_set_task")):
+        return _TaskSettings(draws=False, is_set=False, num_states=0)
+    states = env.get_wrapper_attr("task_states") if env.has_wrapper_attr("task_states") else ()
+    return _TaskSettings(
+        env.get_wrapper_attr(_DRAWS), env.get_wrapper_attr("has_set_task"), len(states)
+    )
 
 
 @read_only

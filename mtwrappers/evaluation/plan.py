@@ -231,7 +231,7 @@ def convert_numbers(value: Any) -> Any:
 
     Then they are equal to the tasks that are read from a file.
     """
-    if isinstance(value, np.number):
+    if isinstance(value, np.number) or (isinstance(value, np.ndarray) and value.ndim == 0):
         return value.item()
     if isinstance(value, Mapping):
         return {name: convert_numbers(item) for name, item in value.items()}

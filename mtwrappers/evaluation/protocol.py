@@ -427,7 +427,7 @@ class Protocol:
         hints |= dict.fromkeys(NAMES_OF_EPISODES, hint.format("episodes_per_task"))
         check_keywords(changes, _EVALUATE_ARGUMENTS, "Protocol.evaluate", hints)
         # Imported here, because that module imports this one: a result has a protocol.
-        from mtwrappers.evaluation.evaluating import run_evaluation
+        from mtwrappers.evaluation.evaluating import run_evaluation, warn_of_no_adaptation
 
         if self.few_shot and tasks is not None:
             raise ValueError(f"{self.name} is few-shot: it takes no tasks, got {tasks!r}")
@@ -438,6 +438,8 @@ class Protocol:
                 raise TypeError("workers are for environments made by this call, got envs")
             adapts = callable(getattr(policy, "adapt", None))
             design = self.design(seed, tasks=tasks, adapts=adapts)
+            if not self.few_shot:
+                warn_of_no_adaptation(policy)
             return run_evaluation(
                 policy,
                 envs,

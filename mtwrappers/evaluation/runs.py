@@ -430,9 +430,9 @@ def _record_failures(runs: Sequence[Run]) -> list[Run]:
     tasks = reporting_tasks(itertools.chain(*(run.result.episodes for run in runs)))
     if not tasks:
         raise ValueError(
-            f"{runs[0].label} does not record success, and only success rates are compared; "
-            "EvaluationResult.normalized scores returns, and environments that report success only "
-            "when it happens can report False in all other steps"
+            f"{runs[0].label} does not record success, and only success rates are compared: let a "
+            'wrapper report info["success"] in every step, False in those without one; for returns '
+            "alone, there is EvaluationResult.normalized"
         )
     return [
         dataclasses.replace(

@@ -34,7 +34,7 @@ from mtwrappers.evaluation.evidence import (
     name_actions,
     read_evidence,
 )
-from mtwrappers.evaluation.loop import check_rewards, undisturbed
+from mtwrappers.evaluation.loop import check_rewards, set_tasks_kept, undisturbed
 from mtwrappers.evaluation.origin import versions
 from mtwrappers.evaluation.plan import (
     TRIAL_FIELDS,
@@ -412,6 +412,8 @@ def _replay_claim(
         stack.enter_context(undisturbed(inner))
         if design.kept_tasks is not None and not replay_envs.are_given:
             _set_kept_tasks(inner, design.kept_tasks)
+        if not design.trials:
+            stack.enter_context(set_tasks_kept(inner, warns=False))
         plan = plan_episodes(inner, design)
         if replay_envs.are_given:
             _check_given_tasks(claim, plan)

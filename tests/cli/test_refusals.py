@@ -115,7 +115,13 @@ def _files(tmp_path, monkeypatch):
             "rollout HalfCheetahVel",
             "rollout evaluates on Meta-World's benchmarks alone, such as MT10; HalfCheetahVel is "
             "evaluated in Python, with "
-            "mtwrappers.evaluate(policy, gymnasium.make_vec('mtwrappers/HalfCheetahVel-v0'))",
+            "mtwrappers.few_shot_evaluate(policy, "
+            "gymnasium.make_vec('mtwrappers/HalfCheetahVel-v0', num_envs=20)), or "
+            "mtwrappers.evaluate for a policy that does not adapt",
+        ),
+        (
+            "rollout PointGoal",
+            "with mtwrappers.evaluate(policy, gymnasium.make_vec('mtwrappers/PointGoal-v0'))",
         ),
         ("rollout mtwrappers/CW10-v0", "in Python, with mtwrappers.continual_evaluate"),
         ("rollout mtwrappers/MT10-v0", "did you mean 'MT10'?"),

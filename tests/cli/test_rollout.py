@@ -246,7 +246,8 @@ def test_a_few_shot_protocol_lets_a_policy_adapt(tmp_path, capsys, monkeypatch):
     result = EvaluationResult.load(tmp_path / "out/results.json")
     assert (len(result.scored), len(result.adaptation.episodes)) == (12, 4)
     assert result.protocol == protocol
-    output = capsys.readouterr().out
+    output, errors = capsys.readouterr()
+    assert "does not adapt" not in errors
     assert "Running ML1-test on 1 worker: 2 trials, 3 episodes after adaptation per task" in output
     scope = {}
     exec(ADAPTING, scope)
@@ -262,6 +263,14 @@ def test_a_few_shot_protocol_lets_a_policy_adapt(tmp_path, capsys, monkeypatch):
     assert result.protocol.name == "short with 1 episode per goal"
     assert (len(result.scored), len(result.adaptation.episodes)) == (4, 4)
     assert main(["verify", str(tmp_path / "short"), "--workers", "0"]) == 0
+
+
+def test_a_rollout_without_a_protocol_says_that_a_policy_does_not_adapt(tmp_path, capsys):
+    path = tmp_path / "adapting.py"
+    path.write_text(ADAPTING)
+    run_rollout(tmp_path / "out", "MT1", "--task", "push-v3", "--policy", f"{path}:Remembers")
+    message = "which does not call its adapt() or begin_trial(): add --protocol metaworld-3.1-ml"
+    assert message in capsys.readouterr().err
 
 
 def test_the_result_is_written_and_printed_before_the_chart(tmp_path, capsys, monkeypatch):

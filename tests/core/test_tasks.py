@@ -116,6 +116,7 @@ def test_a_set_of_tasks_refuses_a_state_before_it_changes():
     changes = [
         {"selection": selection},
         {"was_set": 0},
+        {"has_set_task": 0},
         {"was_seeded": None},
         {"seeded": "01"},
         {"seeded": [-1]},

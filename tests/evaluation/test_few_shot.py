@@ -1,6 +1,7 @@
 """`few_shot_evaluate`: trials of policies that adapt."""
 
 import re
+import types
 from collections import Counter
 from contextlib import closing
 from functools import partial
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
-from mtwrappers import MetaIterativeEnvExecutor, few_shot_evaluate
+from mtwrappers import MetaIterativeEnvExecutor, evaluate, few_shot_evaluate, protocols
 from mtwrappers.evaluation import EvaluationResult, Observer, verify
 from mtwrappers.wrappers.vector import MetaVectorWrapper
 from tests.evaluation.fakes import Namesakes, ScriptedEnv
@@ -321,3 +322,25 @@ def test_the_result_prints_saves_and_plots(tmp_path):
     numbers = {text for text in re.findall("<!-- (.*) -->", drawn) if text.isdecimal()}
     assert numbers - {"0", "1"} == {"2", "3"}  # the episodes; 0 and 1 are rates as well
     assert drawn.count("<!-- 0 -->") == 1  # of a rate, beside the first of the small panels
+
+
+@pytest.mark.parametrize("method", ["adapt", "begin_trial"])
+@pytest.mark.parametrize("acting", ["__call__", "get_actions"])
+def test_a_warning_says_that_evaluate_does_not_adapt_and_what_to_pass_instead(method, acting):
+    def act(self, observations):
+        actions = np.zeros((*np.shape(observations)[:-1], 2))
+        return (actions, None) if acting == "get_actions" else actions
+
+    policy = type("Policy", (), {method: print, acting: act})()
+    message = rf"does not call {method}\(\) .* use few_shot_evaluate, whose .*, pass (.*)$"
+    with pytest.warns(UserWarning, match=message) as caught:
+        result = evaluate(policy, goal_envs(), 1)
+    [as_it_is] = re.findall(message, str(caught[0].message))
+    quiet = eval(as_it_is, {"policy": policy, "types": types})
+    assert evaluate(quiet, goal_envs(), 1) == result  # without a warning
+    protocol = protocols["metaworld-3.1"].on("MT1", "reach-v3")
+    with (
+        pytest.warns(UserWarning, match="use few_shot_evaluate"),
+        pytest.raises(ValueError, match="fixes id="),
+    ):
+        protocol.evaluate(policy, envs=goal_envs())

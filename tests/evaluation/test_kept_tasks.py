@@ -1,5 +1,6 @@
 """Tasks that environments keep during an evaluation, as `set_task` has set them."""
 
+import contextlib
 import json
 
 import gymnasium
@@ -8,7 +9,8 @@ import pytest
 
 import mtwrappers
 from mtwrappers import EvaluationResult, compare, evaluate, few_shot_evaluate, verify
-from mtwrappers.evaluation import Design, IncomparableError, VerificationError
+from mtwrappers.evaluation import Design, IncomparableError, Observer, VerificationError
+from mtwrappers.state.env_state import get_state, set_state
 
 GOALS = ({"goal": (1.0, 0.0)}, {"goal": (0.0, 1.0)})
 OTHER_GOALS = ({"goal": (1.0, 0.0)}, {"goal": (0.6, 0.8)})
@@ -197,7 +199,7 @@ def test_tasks_that_a_replay_does_not_depend_on_are_said_by_the_file(tmp_path):
     tasks = envs.call("sample_tasks", 2)[0]
     envs.set_tasks(tasks)
     still = Still()
-    evaluate(still, envs, 1, evidence=tmp_path / "a.npz").save(tmp_path / "a.json")
+    evaluate(still.__call__, envs, 1, evidence=tmp_path / "a.npz").save(tmp_path / "a.json")
     forge("kept_tasks", [0.0, 1.0], tmp_path / "a.json")
     few_shot_evaluate(still, envs, [tasks], 1, 1, evidence=tmp_path / "b.npz").save(
         tmp_path / "b.json"
@@ -215,3 +217,141 @@ def test_by_force_different_tasks_are_not_said_to_be_the_same():
 def test_names_of_kept_tasks_are_printable():
     with pytest.raises(ValueError, match="the name of a task must be"):
         Design(kept_tasks={"\x1b[2J": 1})
+
+
+GRAVITIES = gymnasium.spaces.Box(8.0, 10.0, (), np.float64)
+FORMS = {
+    "number": (GRAVITIES, float),
+    "dict": (gymnasium.spaces.Dict(gravity=GRAVITIES), lambda gravity: {"gravity": gravity}),
+}
+
+
+def set_gravity(env, task):
+    env.unwrapped.g = float(task["gravity"] if isinstance(task, dict) else task)
+
+
+def read_gravity(env):
+    return env.unwrapped.env.unwrapped.g  # that of Pendulum
+
+
+def pendulums(tasks, num_envs=2, wrapper=lambda env: env, **options):
+    """Pendulums, each with a gravity of its own as its task."""
+
+    def make_pendulum():
+        env = wrapper(gymnasium.make("Pendulum-v1", max_episode_steps=3))
+        return mtwrappers.FlattenMTEnv(
+            mtwrappers.EnvToMTEnv(env, tasks, set_gravity, **options), "none"
+        )
+
+    return mtwrappers.as_vector([make_pendulum] * num_envs)
+
+
+def no_force(observations):
+    return np.zeros((len(observations), 1))
+
+
+def evaluate_pendulums(envs, **options):
+    """The result of three episodes per task, and the gravities of each environment's episodes."""
+    gravities = [[] for _ in range(envs.num_envs)]
+
+    class Notes(Observer):
+        def begin(self, i, episode):
+            gravities[i].extend(envs.call_some([i], read_gravity))
+
+    return evaluate(no_force, envs, 3, observers=[Notes()], **options), gravities
+
+
+@pytest.mark.parametrize("draws", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+def test_tasks_of_a_space_that_were_set_are_kept_whether_or_not_resets_draw(draws, form, tmp_path):
+    space, make_task = FORMS[form]
+    envs = pendulums(space, sample_tasks_on_reset=draws)
+    held_out = [make_task(8.25), make_task(9.5)]
+    envs.set_tasks(held_out)
+    result, gravities = evaluate_pendulums(envs, evidence=tmp_path / "r.npz")
+    assert gravities == [[8.25] * 3, [9.5] * 3]
+    assert result.design.kept_tasks == {"task 0": held_out[0], "task 1": held_out[1]}
+    result.save(tmp_path / "r.json")
+    assert EvaluationResult.load(tmp_path / "r.json") == result
+    assert verify(tmp_path / "r.json", envs=envs).ok
+    # The tasks stay set, also in the episode that a reset begins; then resets draw as before.
+    envs.reset()
+    assert evaluate_pendulums(envs) == (result, gravities)
+    assert evaluate_pendulums(envs) == (result, gravities)
+    assert set(envs.get_attr("sample_tasks_on_reset")) == {draws}
+    envs.reset()
+    envs.reset()
+    assert (envs.call(read_gravity) == (8.25, 9.5)) is not draws
+
+
+class Unreadable(gymnasium.Wrapper):
+    """Cannot return its state."""
+
+    def get_state(self):
+        raise TypeError("no state")
+
+    def set_state(self, state):
+        raise TypeError("no state")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_resets_draw_again_after_an_evaluation_that_cannot_restore_the_state(fails):
+    def policy(observations):
+        return no_force(observations) * (1 // (not fails))
+
+    envs = pendulums(GRAVITIES, wrapper=Unreadable, sample_tasks_on_reset=True)
+    envs.set_tasks([8.25, 9.5])
+    end = pytest.raises(ZeroDivisionError) if fails else contextlib.nullcontext()
+    with pytest.warns(UserWarning, match="theirs cannot be read: no state"), end:
+        evaluate(policy, envs, 1)
+    assert envs.get_attr("sample_tasks_on_reset") == (True, True)
+    assert envs.call(read_gravity) == (8.25, 9.5)
+
+
+def test_each_episode_draws_a_task_of_a_space_by_its_seed_if_none_was_set():
+    envs = pendulums(GRAVITIES, sample_tasks_on_reset=True)
+    result, gravities = evaluate_pendulums(envs)
+    assert len({*gravities[0], *gravities[1]}) == 6
+    assert result.design.kept_tasks is None
+    envs.set_tasks([8.25, 9.5])
+    envs.reset()
+    envs.reset()
+    assert evaluate_pendulums(envs) == (result, gravities)
+
+
+def test_a_warning_says_that_some_environments_have_drawn_other_tasks_since_tasks_were_set():
+    envs = pendulums(GRAVITIES, sample_tasks_on_reset=True)
+    expected = evaluate_pendulums(envs)
+    envs.set_tasks([8.25, 9.5])
+    envs.reset()
+    envs.reset(options={"reset_mask": np.array([True, False])})
+    message = r"resets have drawn others in 1 of 2 env.*call set_tasks before the evaluation"
+    with pytest.warns(UserWarning, match=message):
+        assert evaluate_pendulums(envs) == expected
+
+
+def test_a_warning_says_that_all_tasks_of_a_list_are_evaluated_although_some_were_set():
+    envs = pendulums([7.0, 8.0, 9.0, 10.0], sample_tasks_on_reset=True)
+    expected, _ = evaluate_pendulums(envs)
+    envs.set_tasks([1, 2])
+    message = (
+        r"does not keep the tasks that were set: .* evaluated on all of its 4 task states; to keep "
+        r"the tasks, .* with sample_tasks_on_reset=False.*; to choose some by name, pass tasks="
+    )
+    with pytest.warns(UserWarning, match=message):
+        assert evaluate_pendulums(envs)[0] == expected
+    chosen, _ = evaluate_pendulums(envs, tasks=["task 1", "task 2"])  # without a warning
+    assert chosen.tasks == ("task 1", "task 2")
+    staying = pendulums([7.0, 8.0, 9.0, 10.0])
+    staying.set_tasks([1, 2])
+    with pytest.warns(UserWarning, match="evaluates 2 of 4 tasks"):
+        assert evaluate_pendulums(staying)[0].tasks == ("task 1", "task 2")
+
+
+def test_whether_a_task_was_set_is_part_of_the_state():
+    envs = pendulums(GRAVITIES, 1, sample_tasks_on_reset=True)
+    envs.set_tasks([8.25])
+    envs.reset()
+    other = pendulums(GRAVITIES, 1, sample_tasks_on_reset=True)
+    set_state(other, get_state(envs, between_episodes=True))
+    assert evaluate_pendulums(other)[1] == [[8.25] * 3]

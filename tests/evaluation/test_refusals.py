@@ -99,6 +99,12 @@ def evaluate_env(env_fn):
         "...got -1",
     ),
     refusal(
+        lambda: few_shot_evaluate(ADAPTING_POLICY, point_envs(), adaptation_episodes=0),
+        ValueError,
+        "adaptation_episodes must be a positive integer, got 0: for the baseline without "
+        "adaptation, pass 1 or more and read result.unadapted",
+    ),
+    refusal(
         lambda: EvaluationResult([3]), TypeError, "episodes must be of the type Episode, got 3"
     ),
     refusal(

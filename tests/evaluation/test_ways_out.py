@@ -134,6 +134,12 @@ def folder(tmp_path_factory):
         "result: pass the file of EvaluationResult.save",
     ),
     refusal(
+        lambda: few_shot_evaluate(TRIAL_POLICY, None, trials=2, n_adapt=3),
+        TypeError,
+        "few_shot_evaluate got an unexpected keyword argument 'n_adapt': did you mean "
+        "'adaptation_episodes'?",
+    ),
+    refusal(
         lambda: evaluate(push, "mtwrappers/MT10-v0"),
         TypeError,
         "envs must be ...got 'mtwrappers/MT10-v0': pass gymnasium.make_vec('mtwrappers/MT10-v0')",
