@@ -21,6 +21,7 @@ from typing import Any, Literal, TypeAlias
 import gymnasium
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from mtwrappers.common.callers import find_stacklevel
 from mtwrappers.common.checks import OLD_GYM_HINT, check_callable, positive
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.core.mtenv import MTEnv
@@ -113,21 +114,25 @@ MTENV_CHECKS: _Checks = (
     rules.global_settings,
     task_rules.task_options,
 )
+# Those of `ENV_CHECKS` that need no second environment, so that both functions agree.
 SET_TASK_CHECKS: _Checks = (
     task_rules.methods,
-    task_rules.sample_tasks,
-    task_rules.copies,
-    task_rules.no_task,
     rules.runs,
-    rules.spaces,
     rules.types,
+    rules.infos,
+    rules.statistics,
+    rules.spaces,
     rules.new_arrays,
     rules.seed_repeats,
     rules.new_episodes,
     rules.options,
     rules.global_random,
-    rules.infos,
+    rules.actions,
+    rules.sampling,
+    rules.other_seeds,
+    rules.pickling,
     rules.task_observation,
+    rules.resets_itself,
     task_rules.tasks,
     rules.global_settings,
 )
@@ -313,15 +318,15 @@ def check_vector_env(
         raise SystemExit(1)  # a new worker imports a main module that checks without a guard
     # Of errors in `__del__`, "close" reports.
     with rules.restored_globals() as settings, warnings.catch_warnings(), rules.collected_errors():
-        warnings.simplefilter("ignore")
         try:
-            subject = _make_subject(make, kwargs or {}, vector)
+            subject = _make_subject(make, kwargs or {}, vector)  # whose warnings are the caller's
         except Failed as exc:
             kind = "vector environment" if vector else "environment"
             result = CheckResult("runs", "failed", str(exc))
             if on_result is not None:
                 on_result(result)
             return CheckReport(_get_name(make), kind, (result,))
+        warnings.simplefilter("ignore")  # they would be repeated for each environment
         subject.seed, subject.steps = check_seed(seed), steps
         subject.ignore, subject.settings = frozenset(ignore), settings
         checks = VECTOR_CHECKS if subject.is_vector else ENV_CHECKS
@@ -442,14 +447,32 @@ def _make_vec(
 
 
 def _require(subject: Subject, checks: _Checks) -> None:
-    """Raises `AssertionError` at the first check that fails, even with ``python -O``."""
+    """Raises `AssertionError` at the first check that fails, even with ``python -O``.
+
+    It warns of what a check could not decide.
+    """
     for result in _run_checks(subject, checks):
         if result.outcome == "failed":
             raise AssertionError(f"{subject.name} fails {result.name!r}: {result.message}")
+        if result.outcome == "passed" and result.message:
+            warnings.warn(
+                f"{subject.name}, {result.name!r}: {result.message}", stacklevel=find_stacklevel()
+            )
 
 
-def _require_env(env: Any, checks: _Checks, seed: int, steps: int) -> None:
-    subject = Subject(lambda: env, type(env).__name__, False, seed=seed, steps=steps, given_env=env)
+def _require_env(
+    env: Any, checks: _Checks, seed: int, steps: int, *, is_strict: bool = True
+) -> None:
+    """Checks an environment, and leaves it reset."""
+    subject = Subject(
+        make=lambda: env,
+        name=type(env).__name__,
+        is_vector=False,
+        seed=seed,
+        steps=steps,
+        given_env=env,
+        is_strict=is_strict,
+    )
     with rules.restored_globals() as subject.settings:
         _require(subject, checks)
         env.reset()
@@ -460,10 +483,10 @@ def check_mtenv(env: MTEnv, *, seed: int = 3, steps: int = 10) -> None:
 
     Spaces and observations, both random streams, reading, setting and sampling the task state, the
     task options of ``reset``, and that nothing global or of the caller's is changed. A part that
-    needs an unseeded environment runs only on one.
+    needs an unseeded environment runs only on one. There is a warning if a check cannot decide.
 
     Args:
-        env: The environment; it is reset and stepped.
+        env: The environment, without wrappers; it is reset and stepped.
         seed: The seed to check with.
         steps: How many steps a recording has.
 
@@ -485,12 +508,14 @@ def check_mtenv(env: MTEnv, *, seed: int = 3, steps: int = 10) -> None:
 def check_set_task_env(env: gymnasium.Env[Any, Any], *, seed: int = 3, steps: int = 10) -> None:
     """Checks that an environment satisfies the set-task contract.
 
-    ``sample_tasks(n)`` returns ``n`` small tasks, ``set_task(task)`` and ``get_task()`` agree, a
-    switch needs a reset, seeds determine tasks and episodes, copies and pickles work on the same
-    task, and nothing global or of the caller's is changed.
+    ``sample_tasks(n)`` returns ``n`` tasks, ``set_task(task)`` and ``get_task()`` agree after the
+    next reset, seeds determine tasks and episodes, copies and pickles work on the same task, and
+    nothing global or of the caller's is changed. These are the checks of `check_vector_env` that
+    need no second environment. There is a warning if a check cannot decide.
 
     Args:
-        env: The environment; it is reset and stepped. It may have ``num_tasks``.
+        env: The environment, in any wrappers; it is reset and stepped. With ``num_tasks``,
+            ``sample_tasks(num_tasks)`` after a seed must return each task once.
         seed: The seed to check with.
         steps: How many steps a recording has.
 
@@ -503,7 +528,7 @@ def check_set_task_env(env: gymnasium.Env[Any, Any], *, seed: int = 3, steps: in
     >>> from mtwrappers.testing import check_set_task_env
     >>> check_set_task_env(PointGoalEnv())
     """
-    _require_env(env, SET_TASK_CHECKS, seed, positive(steps, "steps"))
+    _require_env(env, SET_TASK_CHECKS, seed, positive(steps, "steps"), is_strict=False)
 
 
 def check_meta_vector_env(
@@ -551,6 +576,7 @@ def check_meta_vector_env(
             steps=steps,
             num_envs=envs.num_envs,
             given_env=envs,
+            is_strict=True,
             makers=tuple(makers),
             mode=mode,
         )

@@ -484,6 +484,8 @@ class Subject:
         num_envs: How many sub-environments are made of an environment.
         ignore: The infos that are not compared, such as ``"info.time"``.
         given_env: The one environment to check, if no other is to be made; it stays open.
+        is_strict: Whether rewards must be Python's floats, and returned values the caller's own, as
+            of `MTEnv` and `MetaVectorEnv`.
         makers: The constructors of the sub-environments of ``given_env``.
         mode: The autoreset mode that ``given_env`` was asked for.
         settings: The settings of the process before anything was made.
@@ -500,6 +502,7 @@ class Subject:
     num_envs: int = 3
     ignore: frozenset[str] = frozenset()
     given_env: Any = None
+    is_strict: bool = False
     makers: tuple[Callable[[], Any], ...] = ()
     mode: AutoresetMode = AutoresetMode.NEXT_STEP
     settings: dict[str, Any] = field(default_factory=dict)

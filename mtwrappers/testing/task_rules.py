@@ -6,13 +6,15 @@ An environment has tasks if it has the methods of `mtwrappers.MTEnv` or of the s
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
+import gymnasium
 import numpy as np
-from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Dict, Discrete
 
 from mtwrappers.common.errors import SeedNotSetError
@@ -28,6 +30,7 @@ from mtwrappers.testing.recording import (
     describe_error,
     drop_repeats,
     format_value,
+    iterate_wrappers,
     must_raise,
     require,
     require_same,
@@ -44,15 +47,19 @@ from mtwrappers.testing.rules import (
     require_untouched_random,
     scramble,
 )
+from mtwrappers.wrappers.flatten import FlattenMTEnv
+from mtwrappers.wrappers.multi_env import MultiEnvWrapper
 
 # The methods that read, set and draw tasks.
 _MT_METHODS = ("get_task_state", "set_task_state", "sample_task_state")
 _SET_TASK_METHODS = ("get_task", "set_task", "sample_tasks")
-MAX_TASK_BYTES = 4096
-# How many tasks are checked one by one, and how many are drawn to find different ones.
-_TASKS, _DRAWS = 3, 20
+# How many tasks are checked one by one, how many are drawn to find different ones, and how many at
+# most to find repeated ones.
+_TASKS, _DRAWS, _MAX_SWEEP = 3, 20, 1000
 # How many steps are compared on each task.
 _STEPS = 100
+# The keys of dict observations that name the task.
+_TASK_KEYS = ("task_obs", "task_onehot", "task_embedding")
 # The calls that are not to draw from global generators, besides those that are checked alone.
 _METHODS = "a method of seeds or tasks, or reset with options,"
 
@@ -70,6 +77,7 @@ def tasks(subject: Subject) -> str:
             raise Skipped("the phases of a stream draw its tasks")
         runs.drawn = runs.sample(env)
         runs.require_several()
+        runs.require_sweeps()
         expected = [runs.record(env, task) for task in runs.drawn]
         few = list(zip(runs.drawn, expected, strict=True))[:_TASKS]
         for name, instance in _instances(subject, env):
@@ -79,14 +87,15 @@ def tasks(subject: Subject) -> str:
                         message = f"on the same task, {name} returns something else after {way}"
                         raise Failed(f"{message}: {difference}")
             runs.require_same_sample(instance, name)
-        _require_effect(env.observation_space, expected, runs.ways[0])
+        notes = [runs.note, runs.require_effect()]
+        _require_task_obs(env.observation_space, expected)
         for task, calls in few:
             runs.require_copied_task(task, calls)
         runs.require_own_streams()
         runs.require_copies_on_task()
         with suppress(Skipped):
             compare_task_ids(env.observation_space, [("", calls) for calls in expected])
-        return runs.note
+        return "; ".join(note for note in notes if note)
 
 
 class _TaskRuns:
@@ -139,14 +148,106 @@ class _TaskRuns:
         """Raises `Failed` if ``sample_tasks`` returns one task only, unless there is only one."""
         if self._is_mt:  # a choice of task states may be constant, as at the start of a curriculum
             return
-        num_tasks = self.env.has_wrapper_attr("num_tasks") and self.env.get_wrapper_attr(
-            "num_tasks"
-        )
         require(
-            len(self.drawn) > 1 or num_tasks == 1,
+            len(self.drawn) > 1 or self._num_tasks == 1,
             f"{self._sampler}({_DRAWS}) returns the same task {_DRAWS} times, "
             f"{format_value(self.drawn[0])}: draw each from self.np_random, or set num_tasks = 1",
         )
+
+    def require_sweeps(self) -> None:
+        """Raises `Failed` if a draw of ``num_tasks`` tasks after a seed repeats any.
+
+        `SetTaskSampler` draws all tasks in this way, to draw with replacement from them.
+        """
+        num_tasks = self._num_tasks
+        if self._is_mt or not isinstance(num_tasks, (int, np.integer)) or num_tasks < 1:
+            return
+        n = min(int(num_tasks), _MAX_SWEEP)
+        self.env.reset(seed=self.subject.seed)
+        drawn = self.env.get_wrapper_attr(self._sampler)(n)
+        different = len({pickle.dumps(task) for task in drawn})
+        require(
+            different == n,
+            f"num_tasks is {num_tasks}, so that {self._sampler}({n}) after a seed must repeat no "
+            f"task, got {different} different ones: draw without replacement, or leave out "
+            "num_tasks",
+        )
+
+    def require_effect(self) -> str:
+        """Raises `Failed` if no task has an effect; returns a note if that cannot be decided."""
+        first_task, *other_tasks = self.drawn
+        if not other_tasks:
+            return ""
+        # Most tasks differ soon. Of others, as many steps are compared as the caller asks for.
+        for steps in sorted({_STEPS, max(_STEPS, self.subject.length)}):
+            actions = self.subject.actions(self.env, steps)
+            first = self._record_effect(first_task, actions)
+            for task in other_tasks:
+                if compare(*self._drop_task_names(first, self._record_effect(task, actions))):
+                    return ""
+        message = (
+            f"{len(self.drawn)} different tasks lead to the same observations and rewards in "
+            f"{steps} steps"
+        )
+        # A reward that depends on the action alone, such as its cost, says nothing of the tasks:
+        # what depends on them may come later, as at a goal.
+        calls = self._record_effect(first_task, actions[:1] * steps)
+        if len({str(call.values["reward"]) for call in select_steps(calls)}) == 1:
+            return f"{message}, where only the action changes the reward: see that they differ"
+        if isinstance(self.env.unwrapped, MultiEnvWrapper):
+            raise Failed(f"{message}: their constructors make the same environment")
+        raise Failed(f"{message}: {self.ways[0]} has no effect")
+
+    def _record_effect(self, task: Any, actions: list[Any]) -> list[Call]:
+        """Records episodes on a task, each begun with a seed that does not depend on the task."""
+
+        def begin(seed: int) -> Any:
+            if not self._is_mt:
+                self._set(self.env, copied(task))
+                return self.env.reset(seed=seed)
+            self._begin_on(self.drawn[-1])
+            self.env.reset(seed=seed)
+            if isinstance(self.env.unwrapped, MultiEnvWrapper):
+                # Each of its environments has a stream of its own: they differ by their seeds.
+                self._begin_on(task)
+                self.env.unwrapped.active_env.reset(seed=seed)
+            self._set(self.env, copied(task))
+            return self.env.reset()
+
+        return self.subject.record(_SeededEpisodes(self.env, begin, self.subject.seed), actions)
+
+    def _drop_task_names(self, *recordings: list[Call]) -> list[list[Call]]:
+        """Recordings without what names a task: infos, and the task in observations."""
+        env_recordings = [[self._drop_appended(call) for call in calls] for calls in recordings]
+        size = _find_onehot_size([call for calls in env_recordings for call in calls])
+        return [[_drop_infos_and_end(call, size) for call in calls] for calls in env_recordings]
+
+    def _drop_appended(self, call: Call) -> Call:
+        """The call without the task in a dict, or after the entries of a flat observation."""
+        obs = call.values["observation"]
+        if isinstance(obs, dict):
+            obs = {key: value for key, value in obs.items() if key not in _TASK_KEYS}
+            obs = obs["env_obs"] if [*obs] == ["env_obs"] else obs
+        elif self._env_obs_size is not None:
+            obs = obs[: self._env_obs_size]
+        return dataclasses.replace(call, values={**call.values, "observation": obs})
+
+    @functools.cached_property
+    def _env_obs_size(self) -> int | None:
+        """The number of entries of ``env_obs`` in flat observations; None in others."""
+        for wrapper in iterate_wrappers(self.env):
+            if isinstance(wrapper, FlattenMTEnv) and wrapper.appends_entries:
+                if self.env.observation_space.shape != wrapper.observation_space.shape:
+                    return None  # another wrapper changes them
+                spaces: Any = wrapper.env.observation_space
+                return int(spaces["env_obs"].shape[0])
+        return None
+
+    @property
+    def _num_tasks(self) -> Any:
+        """``num_tasks`` of the environment, or None."""
+        has = self.env.has_wrapper_attr("num_tasks")
+        return self.env.get_wrapper_attr("num_tasks") if has else None
 
     def record(
         self, env: Any, task: Any, way: str = "", *, changes_task: bool = False
@@ -268,30 +369,53 @@ def _instances(subject: Subject, env: Any) -> Iterator[tuple[str, Any]]:
         yield "a new environment", new_env
 
 
-def _require_effect(space: Any, recordings: list[list[Call]], way: str) -> None:
-    """Raises `Failed` if all tasks lead to the same observations and rewards."""
-    if len(recordings) == 1:
-        return
-    inner = [[_drop_task_names(call) for call in calls] for calls in recordings]
-    varies = len({str(call.values["reward"]) for call in select_steps(recordings[0])}) > 1
-    # Rewards that are all the same may still come later.
-    if varies and not any(compare(inner[0], calls) for calls in inner[1:]):
-        message = f"{len(recordings)} different tasks lead to the same observations and rewards"
-        raise Failed(f"{message}: {way} has no effect")
+class _SeededEpisodes:
+    """An environment each of whose episodes begins with the next seed.
+
+    Args:
+        env: The environment.
+        begin: Begins an episode with a seed.
+        seed: The first seed.
+    """
+
+    def __init__(self, env: Any, begin: Callable[[int], Any], seed: int) -> None:
+        self.step = env.step
+        self._begin, self._seeds = begin, itertools.count(seed)
+
+    def reset(self, *, seed: int | None = None) -> Any:
+        return self._begin(next(self._seeds))
+
+
+def _find_onehot_size(calls: list[Call]) -> int:
+    """The length of the one-hot of ``info["task_id"]`` at the end of observations, or 0."""
+    pairs = [(call.values["observation"], call.values["info"].get("task_id")) for call in calls]
+    if not all(isinstance(obs, np.ndarray) and obs.ndim == 1 for obs, _ in pairs):
+        return 0
+    if not all(isinstance(task_id, (int, np.integer)) for _, task_id in pairs):
+        return 0
+    for size in range(max(task_id for _, task_id in pairs) + 1, len(pairs[0][0]) + 1):
+        if all(np.array_equal(obs[-size:], np.arange(size) == task_id) for obs, task_id in pairs):
+            return size
+    return 0
+
+
+def _drop_infos_and_end(call: Call, size: int) -> Call:
+    """The call without infos, and without as many entries at the end of its observation."""
+    obs = call.values["observation"]
+    obs = obs[: len(obs) - size] if size else obs
+    return dataclasses.replace(call, values={**call.values, "observation": obs, "info": {}})
+
+
+def _require_task_obs(space: Any, recordings: list[list[Call]]) -> None:
+    """Raises `Failed` if all tasks are observed as the same ``task_obs``."""
     task_obs = space.spaces.get("task_obs") if isinstance(space, Dict) else None
-    if task_obs is None or (isinstance(task_obs, Discrete) and task_obs.n == 1):
+    is_single = isinstance(task_obs, Discrete) and task_obs.n == 1
+    if len(recordings) == 1 or task_obs is None or is_single:
         return
     seen = [calls[0].values["observation"]["task_obs"] for calls in recordings]
     if all(same(seen[0], task_obs_b) for task_obs_b in seen):
         message = f"{len(recordings)} different tasks are observed as the same task_obs"
         raise Failed(f"{message}, {format_value(seen[0])}, although its space has several values")
-
-
-def _drop_task_names(call: Call) -> Call:
-    """The call without what names a task: infos and ``task_obs``."""
-    obs = call.values["observation"]
-    obs = obs["env_obs"] if isinstance(obs, dict) and "env_obs" in obs else obs
-    return dataclasses.replace(call, values={**call.values, "observation": obs, "info": {}})
 
 
 # The contract of `mtwrappers.MTEnv`.
@@ -300,7 +424,11 @@ def _drop_task_names(call: Call) -> Call:
 def protocol(subject: Subject) -> None:
     """It is an `MTEnv`, and its observations are dicts of two."""
     env = subject.given_env
-    require(isinstance(env, MTEnv), f"expected an MTEnv, got {type(env).__name__}")
+    if not isinstance(env, MTEnv):
+        hint = _explain_call(env)
+        if isinstance(env, gymnasium.Env) and isinstance(env.unwrapped, MTEnv):
+            hint = ": pass env.unwrapped, or check a function that makes it with check_vector_env"
+        raise Failed(f"expected an MTEnv, got {type(env).__name__}{hint}")
     space = env.observation_space
     keys = {*space} - {"task_embedding"} if isinstance(space, Dict) else None
     message = f"observation_space must be a Dict of env_obs and task_obs, got {space}"
@@ -382,54 +510,15 @@ def task_options(subject: Subject) -> None:
 
 
 def methods(subject: Subject) -> None:
-    """It has the methods of the contract."""
-    for name in _SET_TASK_METHODS:
-        require(
-            callable(getattr(subject.given_env, name, None)),
-            f"{subject.name} must have {name}(): pass an environment, not a constructor, and of "
-            "wrappers without the method env.unwrapped",
-        )
-
-
-def sample_tasks(subject: Subject) -> None:
-    """``sample_tasks(n)`` draws ``n`` small tasks, which the seed determines."""
-    env, seed = subject.given_env, subject.seed
-
-    def draw(n: int) -> Any:
-        env.reset(seed=seed)
-        return env.sample_tasks(n)
-
-    tasks: list[Any] = copied(draw(_TASKS))
-    message = f"sample_tasks({_TASKS}) must return a list of {_TASKS} tasks, got {tasks!r}"
-    require(isinstance(tasks, list) and len(tasks) == _TASKS, message)
-    require_same(tasks, draw(_TASKS), f"reset(seed={seed}) must determine the tasks drawn next")
-    if num_tasks := getattr(env, "num_tasks", None):
-        different = len({pickle.dumps(task) for task in draw(num_tasks)})
-        message = f"a sweep of {num_tasks} tasks must not repeat any, got {different} different"
-        require(different == num_tasks, message)
-    size = max(len(pickle.dumps(task)) for task in tasks)
-    message = f"a task must pickle to under {MAX_TASK_BYTES} bytes, got {size}"
-    require(size < MAX_TASK_BYTES, message)
-    env.set_task(copied(tasks[0]))
-    with must_raise(ResetNeeded, "step() after set_task() without reset()"):
-        env.step(subject.actions(env, 1)[0])
-
-
-def copies(subject: Subject) -> None:
-    """Copies and pickles are on the same task and run the same, and share no state."""
+    """It is an environment, which has the methods of the contract itself or in its wrappers."""
     env = subject.given_env
-    task = copied(env.get_task())
-    failures: list[str] = []
-    for name, env_copy in make_copies(env, failures):
-        require_same(task, env_copy.get_task(), f"{name} must keep the task")
-        require_same_copy(subject, env, env_copy, name)
-    require(not failures, f"it must be possible to copy it, got {'; '.join(failures)}")
+    if not isinstance(env, gymnasium.Env):
+        name = type(env).__name__
+        raise Failed(f"expected a gymnasium.Env, got {name}{_explain_call(env)}")
+    for name in _SET_TASK_METHODS[1:]:  # what does not say its task can be set to it
+        require(env.has_wrapper_attr(name), f"{subject.name} must have {name}()")
 
 
-def no_task(subject: Subject) -> None:
-    """An object that is not a task is refused, and the current task stays."""
-    env = subject.given_env
-    present = copied(env.get_task())
-    with must_raise(ValueError, "set_task of something that is not a task"):
-        env.set_task(object())
-    require_same(present, env.get_task(), "a task that is refused must leave the current one")
+def _explain_call(env: Any) -> str:
+    """The way out if a constructor was passed instead of an environment."""
+    return ": call it, and pass the environment that it makes" if callable(env) else ""

@@ -50,6 +50,17 @@ def test_a_fault_is_named_and_the_exit_code_is_1(tmp_path, capsys):
     assert "it cannot be made: SystemExit: 3 (leaving.py, line 4" in capsys.readouterr().out
 
 
+def test_warnings_of_the_constructor_are_printed(tmp_path):
+    (tmp_path / "late.py").write_text(
+        "import gymnasium, mtwrappers\n\n"
+        "def make():\n"
+        "    make_each = [lambda: gymnasium.make('Pendulum-v1', g=g) for g in (8.0, 9.0)]\n"
+        "    return mtwrappers.MultiEnvWrapper(make_each)\n"
+    )
+    with pytest.warns(UserWarning, match="reads the variable 'g' of a loop"):
+        assert check("late.py:make") == 1
+
+
 def test_an_id_is_registered_by_a_module_in_the_current_folder(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path])  # as in a console script
     cart_pole = "gymnasium.envs.classic_control:CartPoleEnv"

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from mtwrappers import PointGoalEnv
-from mtwrappers.testing import check_set_task_env
+from tests.testing.families import assert_strict_set_task_contract
 
 ID = "mtwrappers/PointGoal-v0"
 
 
 def test_it_keeps_the_set_task_contract():
-    check_set_task_env(PointGoalEnv(4.0))
+    assert_strict_set_task_contract(PointGoalEnv(4.0))
 
 
 def test_the_reward_is_the_negative_distance_to_the_goal_and_a_twentieth_is_success():

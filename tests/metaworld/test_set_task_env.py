@@ -24,7 +24,6 @@ from mtwrappers.metaworld import MetaWorldMTEnv, make_benchmark
 from mtwrappers.metaworld import tasks as mw_tasks
 from mtwrappers.metaworld.class_env import observation_box
 from mtwrappers.metaworld.state import guard
-from mtwrappers.testing import check_set_task_env
 from tests.fakes import equal
 from tests.metaworld.fakes import (
     HIDDEN,
@@ -37,12 +36,13 @@ from tests.metaworld.fakes import (
     random_actions,
     run_episode,
 )
+from tests.testing.families import assert_strict_set_task_contract
 
 CLASSES = metaworld.ALL_V3_ENVIRONMENTS
 
 
 def test_it_keeps_the_set_task_contract():
-    check_set_task_env(MetaWorldSetTaskEnv(**ONEHOT), steps=3)
+    assert_strict_set_task_contract(MetaWorldSetTaskEnv(**ONEHOT), steps=3)
 
 
 # Which tasks there are, and in which order they are drawn.
