@@ -134,8 +134,8 @@ class TaskList(Tasks[int]):
         if isinstance(task_state, dict):  # a task for `set_task` of environments
             raise ValueError(
                 f"{name} must be an integer in [0, {len(self.ids) - 1}], an index of its tasks, "
-                f"got {short(task_state)}; as_vector([id] * n) takes tasks for the method set_task "
-                "of its environments"
+                f"got {short(task_state)}; only environments with the method set_task take the "
+                "task itself"
             )
         state = check_index(task_state, len(self.ids), name)
         if state not in self._places:

@@ -607,6 +607,8 @@ def _suggest_envs(envs: Any) -> str:
         return "for one environment, pass mtwrappers.as_vector(lambda: env)"
     if isinstance(envs, VectorEnv):
         return "pass mtwrappers.as_vector(env_fns) with the functions that make its environments"
+    if isinstance(envs, (list, tuple)) or callable(envs):
+        return "pass mtwrappers.as_vector of these functions"
     if not isinstance(getattr(envs, "vec_env", None), VectorEnv):
         return "pass those inside an adapter of another library"
     inside = "pass the vector environment inside this adapter, its vec_env"

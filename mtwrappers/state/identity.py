@@ -65,6 +65,7 @@ _IF_BOTH = (_MODULE, "code in ")
 # The functions that are being described, which may refer to each other.
 _OUTER: ContextVar[frozenset[int]] = ContextVar("outer", default=frozenset())
 _NOTHING = object()  # where there is no such argument
+_INNER_ENVS = ("env", "envs", "venv", "vec_env", "environment")  # how wrappers name what they wrap
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = 100
 
@@ -226,7 +227,8 @@ def _takes_arguments(cls: type[Any]) -> bool:
     except (TypeError, ValueError):  # a class that is not written in Python
         return True
     if issubclass(cls, (gymnasium.Wrapper, VectorWrapper)):
-        names = names[1:]  # the environment inside
+        # The environment inside; some wrappers make it themselves, from their arguments.
+        names = [name for name in names if name not in _INNER_ENVS]
     return any(name != "render_mode" for name in names)
 
 

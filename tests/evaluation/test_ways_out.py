@@ -156,6 +156,11 @@ def folder(tmp_path_factory):
         "the functions that make its environments",
     ),
     refusal(
+        lambda: evaluate(push, counting_makers(2)),
+        TypeError,
+        "envs must be ...: pass mtwrappers.as_vector of these functions",
+    ),
+    refusal(
         lambda: MT10.evaluate(as_vector(CountingEnv, 4), push),
         TypeError,
         "policy and envs are swapped: the policy is first, got MetaIterativeEnvExecutor",

@@ -79,6 +79,13 @@ class Negated(gymnasium.RewardWrapper):
         return -reward
 
 
+class SlowPendulum(gymnasium.Wrapper):
+    """Makes the environment inside by itself."""
+
+    def __init__(self, gravity):
+        super().__init__(gymnasium.make("Pendulum-v1", g=gravity))
+
+
 @dataclasses.dataclass
 class Goal:
     x: int
@@ -339,6 +346,7 @@ def test_the_module_and_the_code_of_a_function_are_compared_if_both_are_known():
     [
         (partial(make_user_env, spec=False), "CountingEnv"),
         (partial(make_wrapped, Scaled), "Scaled"),
+        (partial(SlowPendulum, 2.0), "SlowPendulum"),
         (partial(make_multi, goals=[Config(1)]), "Config"),
         (partial(mt.as_vector, partial(Maze, config=3), 2, workers=2, journal=True), "Maze"),
     ],

@@ -313,7 +313,7 @@ def test_odd_arguments_of_workers_are_named(call, error, message):
         lambda envs: gymnasium.make_vec("mtwrappers/MultiEnv-v0").set_tasks([{"goal": 1}] * 2),
         ValueError,
         "environment 0: task state must be an integer in [0, 1], an index of its tasks, got "
-        "{'goal': 1}; as_vector([id] * n) takes tasks for the method set_task",
+        "{'goal': 1}; only environments with the method set_task take the task itself",
     ),
     refusal(
         lambda envs: envs.set_tasks([0, 1]),
