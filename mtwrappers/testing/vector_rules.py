@@ -561,7 +561,7 @@ def _require_different_starts(starts: list[Any], other_starts: list[Any]) -> Non
 def batch_size(subject: Subject) -> None:
     """A sub-environment returns the same for any number of environments."""
     if "num_envs" not in subject.takes:
-        raise Skipped("its constructor takes no num_envs")
+        raise Skipped("num_envs is given, or its constructor does not take it")
     subject.require_repeatable()
     least = max(subject.num_envs, 2)
     recordings: list[list[Call]] = []
