@@ -28,14 +28,12 @@ from mtwrappers import MetaSampler, MetaWorldSetTaskEnv
 Policy = Callable[[NDArray[Any]], NDArray[Any]]
 
 
-class RandomPolicy:
-    """Actions that do not depend on observations."""
+def act_randomly(observations: NDArray[Any]) -> NDArray[Any]:
+    """Actions that do not depend on observations.
 
-    def __init__(self) -> None:
-        self.rng = np.random.default_rng(0)
-
-    def __call__(self, observations: NDArray[Any]) -> NDArray[Any]:
-        return self.rng.uniform(-1.0, 1.0, (len(observations), 4))
+    They are drawn from the global generator, because workers would get copies of another one.
+    """
+    return np.random.uniform(-1.0, 1.0, (len(observations), 4))
 
 
 class NetworkPolicy:
@@ -121,7 +119,7 @@ def main() -> None:
         "EnvPool, 2 threads": 1.0,
         "physics alone, 2 threads": 0.7,
     }
-    for name, policy in (("random policy", RandomPolicy()), ("two layers of 64", NetworkPolicy())):
+    for name, policy in (("random policy", act_randomly), ("two layers of 64", NetworkPolicy())):
         rates = results[name] = measure_policy_rates(policy, rounds)
         for baseline, at_least in targets.items():
             if baseline in rates:

@@ -33,6 +33,13 @@ def test_the_supported_pythons_are_those_of_the_readme_and_of_ci():
     assert f"python: [{matrix}]" in workflow
 
 
+def test_no_extra_brings_a_version_of_mujoco_that_gymnasiums_robots_do_not_support():
+    """Meta-World, and dm-control below, name one version."""
+    extras = PROJECT["project"]["optional-dependencies"]
+    assert "mujoco<4" in extras["mujoco"]
+    assert "mujoco==3.3.0" in extras["dm-control"]
+
+
 def test_the_command_line_can_be_installed_without_metaworld():
     extras = PROJECT["project"]["optional-dependencies"]
     assert not any(requirement.startswith("mtwrappers") for requirement in extras["cli"])

@@ -73,6 +73,7 @@ def make_env(
     hints = dict.fromkeys(EXECUTOR_OPTIONS | _VECTOR_ARGUMENTS, VECTOR_HINT)
     draws = "env.unwrapped.sample_tasks(n) draws n tasks for env.unwrapped.set_task(task)"
     hints |= dict.fromkeys(_COUNTS, _HINT_AT_TASKS + draws)
+    hints["max_path_length"] = "episode_steps is the number of steps until truncation"
     check_keywords(settings, _ENV_ARGUMENTS | {*row.settings}, f"make of {family}", hints)
     chosen = row.find_source(source)
     listed = row.load_tasks(source, tasks)
@@ -135,6 +136,7 @@ def make_vec_env(
     env_names = _ENV_ARGUMENTS | {*row.settings}
     hints = {"envs_per_task": "pass num_envs and meta_batch_size"}
     hints |= dict.fromkeys(_COUNTS, _HINT_AT_TASKS + "meta_batch_size is the number of tasks")
+    hints["max_path_length"] = "max_episode_steps is the number of steps until truncation"
     names = EXECUTOR_OPTIONS | _VECTOR_ARGUMENTS | env_names
     check_keywords(options, names, f"make_vec of {family}", hints)
     listed = row.load_tasks(source, tasks)

@@ -153,8 +153,9 @@ def _fill_rows(values: AnyArray, real: NDArray[np.bool_]) -> AnyArray:
 class DiceMetaSampleProcessor(DiceSampleProcessor):
     """Turns the paths of several tasks into a padded batch for each.
 
-    The baselines are fitted to each task anew. Each batch also has ``adj_avg_rewards`` (E-MAML,
-    Stadie et al. 2018, as in ProMP).
+    The baselines are fitted to each task anew. Each batch also has ``adj_avg_rewards``: the rewards
+    minus their mean, divided by their standard deviation plus 1e-8, both over the steps of all
+    tasks (E-MAML, Stadie et al. 2018, as in ProMP).
 
     Args:
         baseline: Predicts discounted rewards; has ``fit`` and ``predict``.

@@ -156,8 +156,9 @@ class SampleProcessor:
 class MetaSampleProcessor(SampleProcessor):
     """Turns the paths of several tasks into a flat batch for each.
 
-    The baseline is fitted to each task anew. Each batch also has ``adj_avg_rewards`` (E-MAML,
-    Stadie et al. 2018, as in ProMP).
+    The baseline is fitted to each task anew. Each batch also has ``adj_avg_rewards``: the rewards
+    minus their mean, divided by their standard deviation plus 1e-8, both over the steps of all
+    tasks (E-MAML, Stadie et al. 2018, as in ProMP).
 
     Args:
         baseline: Predicts returns; has ``fit`` and ``predict``, see

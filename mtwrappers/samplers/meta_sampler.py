@@ -7,6 +7,7 @@ import functools
 import itertools
 import logging
 import operator
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack, get_args
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.common import seeding
 from mtwrappers.common.arguments import explains_arguments
+from mtwrappers.common.callers import find_stacklevel
 from mtwrappers.common.checks import (
     LogSink,
     check_choice,
@@ -32,7 +34,12 @@ from mtwrappers.common.types import AnyEnv, State
 from mtwrappers.samplers.bar import ProgressBar
 from mtwrappers.samplers.nested import map_arrays
 from mtwrappers.samplers.path import Path
-from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, pickled
+from mtwrappers.samplers.policies import (
+    PolicyCaller,
+    PolicyIn,
+    pickle_policy,
+    require_env_first,
+)
 from mtwrappers.samplers.recorder import Recorder, with_common_infos
 from mtwrappers.samplers.rollout import Flags, Seconds, Step, check_array_spaces, rollout
 from mtwrappers.state.env_state import find_undeclared, get_state, set_state
@@ -95,8 +102,9 @@ class MetaSampler:
             the policy is deterministic or draws from its argument ``rng``, and each action depends
             only on its own observation, not on the rest of the batch; only the wall-clock time in
             ``info["episode"]["t"]`` differs, as between any two runs. A policy with
-            ``get_actions`` needs ``for_tasks``. Changes to the policy in a worker are lost, and a
-            torch policy uses one thread there.
+            ``get_actions`` needs ``for_tasks``. Changes to the policy in a worker are lost, also
+            those of a random generator that it holds, of which there is a warning. A torch policy
+            uses one thread there.
         seed: Seeds the tasks that `update_tasks` draws, the environments' first reset, and the
             policy's argument ``rng``. There is a warning if ``sample_tasks`` draws other tasks
             after the same seed.
@@ -161,8 +169,11 @@ class MetaSampler:
         self._sink = check_log_sink(log_sink)
         self._progress = ProgressBar(progress)
         m, k = self.meta_batch_size, self.envs_per_task
-        PolicyCaller(policy, m, k)  # which checks it
+        require_env_first(env, policy, "MetaSampler")
+        argument_names = PolicyCaller(policy, m, k).argument_names  # which checks the policy
         self._policy = policy
+        # Another generator than `rng` may be for training.
+        self._warns_of_generators = "rng" not in argument_names
         if check_flag(parallel, "parallel") and execution not in (None, "parallel"):
             raise ValueError(f"parallel=True means execution='parallel', got {execution=}")
         with contextlib.ExitStack() as undo:
@@ -273,7 +284,7 @@ class MetaSampler:
         per_env, remainder = divmod(self.rollouts_per_meta_task, k)
         quotas = np.tile(per_env + (np.arange(k) < remainder), m)
         in_workers = self._policy_in == "workers"
-        policy = pickled(self._policy) if in_workers else self._policy
+        policy = self._pickle_policy() if in_workers else self._policy
         obs, infos = self.envs.reset(seed=self._seed)
         self._seed = None
         self._iteration += 1
@@ -295,6 +306,20 @@ class MetaSampler:
             if self._progress.visible:
                 observe = [lambda step: advance(int((step.finished & step.counted).sum()))]
             return [collector(self.envs, slice(0, m * k), observe)]
+
+    def _pickle_policy(self) -> bytes:
+        """Pickles the policy; warns once if it holds random generators."""
+        policy, generators = pickle_policy(self._policy)
+        if generators and self._warns_of_generators:
+            self._warns_of_generators = False
+            warnings.warn(
+                f"the policy holds a random generator ({', '.join(generators)}), of which each "
+                "worker gets the same copy, in each call of obtain_samples again: if it draws "
+                "from it, the noise repeats; take the argument rng instead, which has a generator "
+                "for each environment",
+                stacklevel=find_stacklevel(),
+            )
+        return policy
 
     def _log(self, paths: Sequence[Path], seconds: Seconds, prefix: str) -> None:
         """Logs the figures of a collection, under ProMP's keys."""
@@ -350,6 +375,7 @@ class MetaSampler:
             for name in ("iteration", "total_timesteps_sampled")
         )
         tasks_set = check_flag(state["tasks_set"], "tasks_set of the state")
+        self._require_envs_per_task(state["envs"])
         self.envs.set_state(state["envs"])
         set_state(self.env, state["env"])
         self._task_digests = None
@@ -357,6 +383,16 @@ class MetaSampler:
             self._take_tasks()
         self._seed, self._policy_seed, self._iteration = seed, policy_seed, iteration
         self.total_timesteps_sampled = total_timesteps_sampled
+
+    def _require_envs_per_task(self, envs_state: Any) -> None:
+        """Raises `ValueError` if the state is of another number of environments per task."""
+        identity = envs_state.get("identity") if isinstance(envs_state, Mapping) else None
+        saved = identity.get("envs_per_task") if isinstance(identity, Mapping) else None
+        if isinstance(saved, int) and saved != self.envs_per_task:
+            raise ValueError(
+                f"expected a state with {self.envs_per_task} environments per task, got {saved}: "
+                f"pass envs_per_task={saved}, or rollouts_per_meta_task={saved}, its default"
+            )
 
     def _stop_drawing_tasks(self) -> bool:
         """Makes resets keep the tasks; returns whether some environments drew tasks."""

@@ -6,14 +6,18 @@ Besides observations, a policy may take the arguments in `ARGUMENTS`.
 from __future__ import annotations
 
 import inspect
+import io
+import random
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import cloudpickle
+import gymnasium
 import numpy as np
 from gymnasium.spaces import Discrete, MultiDiscrete
-from numpy.random import PCG64, Generator, SeedSequence
+from numpy.random import PCG64, Generator, RandomState, SeedSequence
 from numpy.typing import NDArray
 
 from mtwrappers.common.callers import find_stacklevel
@@ -405,7 +409,11 @@ def _join_infos(agent_infos: Any, shape: tuple[int, ...]) -> dict[str, Any]:
         ]
         infos = join(infos, "agent_infos", "task {}".format) if infos else {}
     if not isinstance(infos, (dict, type(None))):
-        raise TypeError(f"agent_infos must be dicts, in lists or not, got {_short(agent_infos)}")
+        axes = ", ".join(map(str, shape))
+        raise TypeError(
+            f"agent_infos must be a dict of arrays ({axes}, ...), such as {{'mean': means}}, or "
+            f"such dicts in lists, and {{}} or None if there are none, got {_short(agent_infos)}"
+        )
     return _convert_infos(infos or {}, "agent_infos", shape)
 
 
@@ -457,19 +465,74 @@ class PickledPolicy(bytes):
     """A pickled policy, which `PolicyCaller` unpickles in a worker."""
 
 
-def pickled(policy: Any) -> PickledPolicy:
+class _PolicyPickler(cloudpickle.CloudPickler):  # type: ignore[misc] # it has no types
+    """Writes the pickle of cloudpickle, and notes the random generators in it.
+
+    Attributes:
+        generators: The names of their classes.
+    """
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self.generators: set[str] = set()
+        self._classes: dict[str, type[Any]] = {
+            "numpy.random.Generator": Generator,
+            "numpy.random.RandomState": RandomState,
+            "random.Random": random.Random,
+        }
+        if torch := sys.modules.get("torch"):
+            self._classes["torch.Generator"] = torch.Generator
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Pickles an object as cloudpickle does."""
+        self.generators |= {name for name, cls in self._classes.items() if isinstance(obj, cls)}
+        return super().reducer_override(obj)
+
+
+def pickle_policy(policy: Any) -> tuple[PickledPolicy, list[str]]:
     """Pickles a policy for workers.
+
+    Returns:
+        The pickle, and the names of the classes of random generators in it, of which each worker
+        unpickles the same copy.
 
     Raises:
         TypeError: If the policy cannot be pickled.
     """
+    file = io.BytesIO()
     try:
-        return PickledPolicy(cloudpickle.dumps(policy))
+        pickler = _PolicyPickler(file)
+        pickler.dump(policy)
+        return PickledPolicy(file.getvalue()), sorted(pickler.generators)
     except Exception as exc:  # any class may refuse to be pickled in any way
         raise TypeError(
             f"a policy must be picklable to run in workers, {_short(policy)} is not ({exc}); "
             "policy_in='parent' calls it in this process"
         ) from exc
+
+
+def require_env_first(env: Any, policy: Any, sampler: str) -> None:
+    """Raises `TypeError` if the first two arguments of a sampler are a policy and an environment.
+
+    Args:
+        env: The argument that should be an environment or what makes it.
+        policy: The argument that should be a policy.
+        sampler: The name of the sampler's class, for the message.
+    """
+    env_types = gymnasium.Env, gymnasium.vector.VectorEnv
+    is_policy = callable(getattr(env, "get_actions", None)) or (
+        # A class may be an environment that needs arguments, which its own error names.
+        callable(env) and not isinstance(env, type) and _needs_argument(env)
+    )
+    is_env = isinstance(policy, env_types) or (
+        isinstance(policy, type) and issubclass(policy, env_types)
+    )
+    if is_env or (is_policy and not isinstance(env, env_types)):
+        raise TypeError(
+            f"{sampler} takes the environment, or what makes it without arguments, before the "
+            f"policy: {sampler}(env, policy, ...); got {_short(env)} as env and {_short(policy)} "
+            "as policy"
+        )
 
 
 def _argument_names(function: Callable[..., Any]) -> list[str]:
@@ -503,6 +566,16 @@ def _argument_names(function: Callable[..., Any]) -> list[str]:
                 'it only by position: remove the "/" after it, or put it before'
             )
     return [parameter.name for parameter in parameters[1:]]
+
+
+def _needs_argument(function: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(function).bind()
+    except TypeError:
+        return True
+    except ValueError:  # a function of C without a signature
+        return False
+    return False
 
 
 def _takes_argument(function: Callable[..., Any]) -> bool:

@@ -21,7 +21,7 @@ from mtwrappers.common.checks import (
 )
 from mtwrappers.common.types import AnyEnv, AnyWrapper, State
 from mtwrappers.samplers.path import Path
-from mtwrappers.samplers.policies import PolicyCaller
+from mtwrappers.samplers.policies import PolicyCaller, require_env_first
 from mtwrappers.samplers.recorder import Recorder
 from mtwrappers.samplers.rollout import Flags, check_array_spaces, rollout
 from mtwrappers.state.registry import require_names
@@ -81,6 +81,7 @@ class Sampler:
         self._seed = None if seed is None else seeding.check_seed(seed)
         self._policy_seed, self._iteration = seeding.chosen_seed(seed), 0
         self._sink = check_log_sink(log_sink)
+        require_env_first(env, policy, "Sampler")
         self.env = check_env(env, "env")
         PolicyCaller(policy, 1, 1)  # which checks it
         self._policy = policy

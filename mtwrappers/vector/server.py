@@ -195,9 +195,12 @@ def serve(commands: Connection, answers: Connection, memory: Connection, life: C
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     follow_parent(life.fileno())
-    # Forked workers have the parent's global random state, and would all draw the same.
+    # Forked workers have the parent's global random states, and would all draw the same. (JAX has
+    # none.)
     random.seed()
     np.random.seed(np.random.SeedSequence().generate_state(8))
+    if torch := sys.modules.get("torch"):
+        torch.seed()
     server = BlockServer(memory.fileno())
     with (
         contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError),  # the parent is gone

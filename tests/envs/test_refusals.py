@@ -28,6 +28,16 @@ from tests.refusals import (
         TypeError,
         "...'num_tasks': tasks is 'train' or 'test', a published list; meta_batch_size is the num",
     ),
+    refusal(
+        lambda: make("PointRobot", max_path_length=10),
+        TypeError,
+        "...'max_path_length': episode_steps is the number of steps until truncation",
+    ),
+    refusal(
+        lambda: make_vec("PointRobot", max_path_length=10),
+        TypeError,
+        "...'max_path_length': max_episode_steps is the number of steps until truncation",
+    ),
     refusal(lambda: PointGoalEnv(radius=NAN), ValueError, "radius must be in (0, 4], got nan"),
     refusal(
         lambda: PointGoalEnv(render_mode="human"),

@@ -324,7 +324,7 @@ def by_position(observations, rng, /):
     refusal(
         lambda: ask(ACTIONS, 3.0),
         TypeError,
-        "agent_infos must be dicts, in lists or not, got float 3.0",
+        "agent_infos must be ...got float 3.0",
     ),
     refusal(
         lambda: call_policy([None] * 6),

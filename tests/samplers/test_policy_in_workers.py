@@ -1,15 +1,19 @@
 """A policy that is asked where the environments are gives the same paths."""
 
+import random
 import threading
 import time
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 
+import cloudpickle
 import gymnasium
 import numpy as np
 import pytest
 
 from mtwrappers import ActionChunks, MetaSampler
+from mtwrappers.samplers.policies import pickle_policy
 from tests.fakes import CountingSetTaskEnv, equal
 from tests.vector.processes import nothing_left_behind
 
@@ -132,6 +136,74 @@ def test_noise_is_drawn_anew_in_each_round(way):
     for task in first:
         for first_path, second_path in zip(first[task], second[task], strict=True):
             assert (first_path["actions"] != second_path["actions"]).any(axis=1).all()
+
+
+# Random generators that a policy holds.
+
+
+class Holder:
+    """Draws from a generator of its own."""
+
+    def __init__(self, generator, draw):
+        self.parts = {"noise": [generator]}
+        self.draw = draw
+
+    def __call__(self, observations):
+        [generator] = self.parts["noise"]
+        return np.array([[self.draw(generator)] * 2 for _ in observations])
+
+
+class Trained(Holder):
+    """Draws its noise from ``rng``, and holds another generator for its training."""
+
+    def __call__(self, observations, rng):
+        return noise(observations, rng)
+
+
+GENERATORS = {
+    "numpy.random.Generator": lambda: Holder(
+        np.random.default_rng(0), lambda generator: generator.uniform(-1, 1)
+    ),
+    "numpy.random.RandomState": lambda: Holder(
+        np.random.RandomState(0), lambda generator: generator.uniform(-1, 1)
+    ),
+    "random.Random": lambda: Holder(random.Random(0), lambda generator: generator.uniform(-1, 1)),
+}
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_a_generator_that_the_policy_holds_repeats_its_noise_and_there_is_one_warning(name):
+    with closing(MetaSampler(POINT, GENERATORS[name](), 1, 2, 5, seed=3, **APART)) as sampler:
+        sampler.update_tasks()
+        message = rf"\({name}\), of which .* take the argument rng"
+        with pytest.warns(UserWarning, match=message) as caught:
+            rounds = [sampler.obtain_samples() for _ in range(2)]
+    actions = [paths[task][0]["actions"].tolist() for paths in rounds for task in paths]
+    assert actions == [actions[0]] * 4
+    assert [Path(warning.filename).name for warning in caught] == [Path(__file__).name]
+
+
+def test_a_generator_of_torch_is_seen_too_and_one_in_a_closure():
+    torch = pytest.importorskip("torch")
+    generator = torch.Generator()
+
+    def policy(observations):
+        return torch.rand(len(observations), 2, generator=generator).numpy()
+
+    assert pickle_policy(policy)[1] == ["torch.Generator"]
+
+
+def test_no_warning_for_a_generator_if_the_policy_takes_rng_or_is_not_sent():
+    policy = Trained(np.random.default_rng(0), None)
+    assert len(sampled(POINT, policy, 1, **APART)) == 1
+    holder = GENERATORS["random.Random"]()
+    first, second = sampled(POINT, holder, 2)
+    assert not equal(first[0][0]["actions"], second[0][0]["actions"])
+
+
+def test_the_search_for_generators_leaves_the_pickle_as_it_is():
+    for policy in (*(make() for make in GENERATORS.values()), waves, Chunks(), lambda obs: noise):
+        assert pickle_policy(policy)[0] == cloudpickle.dumps(policy)
 
 
 # Faults.

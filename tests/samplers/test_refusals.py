@@ -22,7 +22,47 @@ POLICY = (
 )
 
 
+ORDER = "MetaSampler takes the environment, or what makes it without arguments, before the policy"
+
+
+class WithInfos:
+    """Returns agent infos that are an array."""
+
+    def get_actions(self, observations):
+        return np.zeros(observations.shape), np.zeros((2, 2))
+
+
+def restored(saved, loaded):
+    """Loads the state of a sampler in another one."""
+    loaded.set_state(saved.get_state())
+
+
 @refusals(
+    refusal(
+        lambda: sampler(np.cos, mtwrappers.PointGoalEnv()),
+        TypeError,
+        f"{ORDER}: MetaSampler(env, policy, ...); got ufunc <ufunc 'cos'> as env and PointGoalEnv",
+    ),
+    refusal(lambda: sampler(lambda obs: obs, partial(make, "PointGoal")), TypeError, ORDER),
+    refusal(lambda: sampler(WithInfos(), partial(make, "PointGoal")), TypeError, ORDER),
+    refusal(lambda: sampler(np.cos, mtwrappers.PointGoalEnv), TypeError, ORDER),
+    refusal(
+        lambda: mtwrappers.Sampler(lambda obs: obs, mtwrappers.PointGoalEnv(), 1, 5),
+        TypeError,
+        "Sampler takes the environment, ...before the policy: Sampler(env, policy, ...); got",
+    ),
+    refusal(
+        lambda: sampler([mtwrappers.PointGoalEnv] * 2, WithInfos()).obtain_samples(),
+        TypeError,
+        "agent_infos must be a dict of arrays (2, 2, ...), such as {'mean': means}, or such dicts "
+        "in lists, and {} or None if there are none, got ndarray array([[0.",
+    ),
+    refusal(
+        lambda: restored(sampler(), sampler(rollouts_per_meta_task=4)),
+        ValueError,
+        "expected a state with 4 environments per task, got 2: pass envs_per_task=2, or "
+        "rollouts_per_meta_task=2, its default",
+    ),
     refusal(
         lambda: sampler(policy=lambda obs, state: obs),
         TypeError,

@@ -1,6 +1,7 @@
 """Both executors keep the contract of `MetaVectorEnv` on environments of every kind."""
 
 import random
+import sys
 from contextlib import closing
 from functools import partial
 
@@ -78,6 +79,23 @@ def test_meta_world_on_executors_is_equal_to_gymnasiums_sync_vector_env(executor
         for i, name in enumerate(list(benchmark.train_classes)[:2])
     ]
     check_meta_vector_env(partial(make_pairs, executor), makers, steps=6)
+
+
+class TorchEnv(CountingEnv):
+    """Draws from torch's global random state."""
+
+    def _info(self):
+        return {"torch": float(sys.modules["torch"].rand(()))}
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_forks_do_not_share_the_random_state_of_torch():
+    torch = pytest.importorskip("torch")
+    state = torch.get_rng_state()
+    with closing(MetaParallelEnvExecutor(TorchEnv, 2, 2, workers=4, context="fork")) as envs:
+        numbers = envs.reset(seed=0)[1]["torch"]
+    assert len({*numbers.tolist()}) == 4
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 class GlobalEnv(CountingEnv):
