@@ -175,9 +175,9 @@ def evaluate(agent: MAML, args: argparse.Namespace) -> EvaluationResult:
     """
     torch.manual_seed(0)
     envs = gymnasium.make_vec(ENV_ID, num_envs=len(TASKS), source=SOURCE)
-    envs.set_tasks(TASKS)
+    trials = [TASKS] * args.trials
     result: EvaluationResult = mtwrappers.few_shot_evaluate(
-        agent, envs, args.trials, args.episodes, evidence=args.out / "results.npz"
+        agent, envs, trials, args.episodes, evidence=args.out / "results.npz"
     )
     envs.close()
     result = result.described(policy="maml", training_seed=args.seed)

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.errors import printable
+from mtwrappers.evaluation.result_files import EXPECTED_FILE
 
 RESULTS = "results.json"  # of a rollout
 
@@ -31,8 +32,9 @@ def unreadable(exc: OSError, alternative: str = "") -> UsageError:
 
     ``alternative`` goes on with what else it may be.
     """
+    reason = str(exc.strerror).removesuffix(f"; {EXPECTED_FILE}")
     return UsageError(
-        f"cannot read {exc.filename}: {exc.strerror}; expected the folder of a rollout or a file "
+        f"cannot read {exc.filename}: {reason}; expected the folder of a rollout or a file "
         f"of EvaluationResult.save{alternative}"
     )
 

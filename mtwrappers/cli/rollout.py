@@ -99,7 +99,7 @@ class Options:
             receives task_names, descriptions and rng, if it has arguments of these names.
         name: The label of the policy in tables (default: --policy).
         protocol: Follow the rules of a published score; see mtwrappers protocols. One with few-shot
-            adaptation needs a policy of your own with adapt(paths) or begin_trial().
+            adaptation needs a policy of your own with begin_trial(), and adapt(paths) if needed.
         training_seed: The seed of the policy's training run, kept in the result.
         training_steps: The agent steps of this run over all environments, such as 1e6, kept in the
             result.
@@ -287,7 +287,7 @@ def _plan_rollout(benchmark: str | None, options: Options) -> Rollout:
     if protocol is not None:
         if scripted:
             protocol = protocol.with_states()  # which these policies read
-        adapts = user_policy is not None and hasattr(user_policy.policy, "adapt")
+        adapts = user_policy is not None and callable(getattr(user_policy.policy, "adapt", None))
         protocol, design = _apply_protocol(protocol, benchmark, options, adapts=adapts)
         env_kwargs.update(protocol.settings.arguments)
     if options.execution == "ray":
@@ -361,7 +361,7 @@ def _find_protocol(options: Options) -> Protocol:
     if protocol.few_shot and options.policy in POLICIES:
         raise UsageError(
             f"--protocol {name} is for a policy that adapts, and {options.policy} does not: give "
-            "a policy of your own with adapt(paths) or begin_trial(), as --policy FILE.py:NAME"
+            "a policy of your own with begin_trial(), as --policy FILE.py:NAME"
         )
     if protocol.few_shot and options.video:
         raise UsageError(f"--video is for single episodes, and --protocol {name} has trials")

@@ -41,6 +41,11 @@ class Distribution(abc.ABC):
         """The value of `space` that is nearest to one of the right shape."""
         return np.clip(value, self.space.low, self.space.high)
 
+    def describe(self) -> str:
+        """The shape of a value, and which values can be drawn."""
+        numbers = f"{self.space.shape} numbers" if self.space.shape else "a number"
+        return f"{numbers}, {self}"
+
     def check(self, value: object, name: str) -> Value:
         """Returns a value as a float, or as nested tuples of floats.
 
@@ -56,8 +61,7 @@ class Distribution(abc.ABC):
         """
         array = as_numbers(value, self.space.shape)
         if array is None:
-            numbers = f"{self.space.shape} numbers" if self.space.shape else "a number"
-            raise ValueError(f"{name} must be {numbers}, {self}; got {value!r}")
+            raise ValueError(f"{name} must be {self.describe()}; got {value!r}")
         nearest = self.find_nearest(array)
         margin = _ROUNDING * np.maximum(np.abs(self.space.low), np.abs(self.space.high))
         if (np.abs(array - nearest) > margin).any() or not self.can_draw(nearest):

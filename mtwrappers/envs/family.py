@@ -148,9 +148,16 @@ class FamilyTasks(Tasks[Task]):
 
         Any task that can be drawn can be set, whether or not it is in the list.
         """
-        expected = ", ".join(f"{key!r}: {entry}" for key, entry in self._distributions.items())
         if not isinstance(task_state, Mapping) or set(task_state) != set(self._distributions):
-            raise ValueError(f"{name} must be {{{expected}}}, got {task_state!r}")
+            items = self._distributions.items()
+            expected = ", ".join(f"{key!r}: {entry.describe()}" for key, entry in items)
+            hint = ""
+            if isinstance(task_state, int) and self.listed is not None:
+                hint = (
+                    ": a task is not an index; pass tasks[i] of the environment, in vector "
+                    "environments envs.get_attr('tasks')[0][i]"
+                )
+            raise ValueError(f"{name} must be {{{expected}}}, got {task_state!r}{hint}")
         entries = self._distributions.items()
         return {key: entry.check(task_state[key], f"{key!r} of {name}") for key, entry in entries}
 

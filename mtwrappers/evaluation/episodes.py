@@ -36,7 +36,9 @@ class Episode:
         success_once: Whether any step was a success; ``None`` if infos do not report success.
         success_final: Whether the last step was a success; ``None`` likewise.
         task_state: The task state of the episode, if the evaluation chose it.
-        trial: The trial of the episode in few-shot evaluation, else ``None``.
+        trial: The number of the trial in few-shot evaluation, else ``None``. Each trial of each
+            task (or environment, without ``adapt``) has its own number: with 20 tasks, the first
+            trials have 0 to 19, and the second ones 20 to 39.
         steps_to_success: The number of steps to the first success; ``None`` without a success.
         longest_success: The largest number of consecutive steps of success; ``None`` if infos do
             not report success.

@@ -27,6 +27,7 @@ from mtwrappers.evaluation.loop import (
     run,
     set_tasks_kept,
     undisturbed,
+    warn_of_drawn_tasks,
     warn_of_empty_statistics,
 )
 from mtwrappers.evaluation.origin import versions
@@ -60,6 +61,11 @@ _OTHER_NAMES = {
     "protocol": "call its own evaluate, such as protocols['metaworld-3.1'].evaluate(policy)",
     "workers": "the environments have them: pass workers to gymnasium.make_vec",
     **dict.fromkeys(NAMES_OF_EPISODES, "did you mean 'episodes_per_task'?"),
+}
+# Likewise for `few_shot_evaluate`.
+_OTHER_FEW_SHOT_NAMES = {
+    "tasks": "did you mean 'trials'? It takes a list for each trial, such as trials=[tasks]",
+    "policy_in": "the policy is always called in this process, because adapt() changes it here",
 }
 # The methods of policies that adapt in trials.
 ADAPTING = ("adapt", "begin_trial")
@@ -220,20 +226,22 @@ def few_shot_evaluate(
     Args:
         policy: A callable (or ``get_actions``) with ``reset(mask)`` as for `evaluate`, of one of
             two kinds. The first has ``adapt(paths)``, like MAML. A trial begins with its
-            ``begin_trial()``, if it has one, which restores the meta-learned parameters. Then
-            ``adaptation_episodes`` of each task are run, and their trajectories are passed to
-            ``adapt``: a list of ``M`` lists (see `mtwrappers.samplers.path`), which
-            `MetaSampleProcessor` accepts. This is repeated ``adaptation_steps`` times before the
-            ``evaluation_episodes``. The ``K`` environments of a task share its episodes. The second
-            kind has only ``begin_trial()``, like RL2 (Duan et al. 2016, arXiv:1611.02779): it
-            clears the memory, which ``reset(mask)`` between episodes keeps. Every environment runs
-            its own trial of ``adaptation_episodes`` and then ``evaluation_episodes``. The
-            generators of a policy that takes ``rng`` begin anew with each trial.
+            ``begin_trial()``, which restores the meta-learned parameters, and does nothing if
+            ``adapt`` itself begins with them. Then ``adaptation_episodes`` of each task are run,
+            and their trajectories are passed to ``adapt``: a list of ``M`` lists (see
+            `mtwrappers.samplers.path`), which `MetaSampleProcessor` accepts. This is repeated
+            ``adaptation_steps`` times before the ``evaluation_episodes``. The ``K`` environments of
+            a task share its episodes. The second kind has only ``begin_trial()``, like RL2 (Duan et
+            al. 2016, arXiv:1611.02779): it clears the memory, which ``reset(mask)`` between
+            episodes keeps. Every environment runs its own trial of ``adaptation_episodes`` and then
+            ``evaluation_episodes``. The generators of a policy that takes ``rng`` begin anew with
+            each trial.
         envs: One of our vector environments, whose resets keep the task, or a wrapper of one.
         trials: The number of trials, each on one task of each group; or a list for each trial, of
             the ``M`` tasks for ``set_tasks``: numbers, such as task states, or dicts of numbers,
             such as ``[[{"velocity": 0.5}, {"velocity": 2.0}]]``. Tasks of other kinds are only
-            drawn, from an environment whose ``sample_tasks`` returns them.
+            drawn, from an environment whose ``sample_tasks`` returns them. With a number, a warning
+            says so if tasks were set in the environments: trials draw others.
         adaptation_episodes: The number of episodes per adaptation step.
         evaluation_episodes: The number of episodes after adaptation.
         adaptation_steps: The number of calls of ``adapt``, each on new episodes.
@@ -256,9 +264,9 @@ def few_shot_evaluate(
         `EvaluationResult.by_episode`.
 
     Raises:
-        TypeError, ValueError, RuntimeError: As in `evaluate`; or if the policy is of neither kind,
-            tasks have another shape, or the environments draw tasks at every reset or have no
-            ``toggle_terminate_on_success`` where it is needed.
+        TypeError, ValueError, RuntimeError: As in `evaluate`; or if the policy has no
+            ``begin_trial``, tasks have another shape, or the environments draw tasks at every reset
+            or have no ``toggle_terminate_on_success`` where it is needed.
         EvidenceError: If the evidence to continue from is of another evaluation.
         OSError: If the evidence cannot be written.
 
@@ -278,6 +286,7 @@ def few_shot_evaluate(
         (*NAMES_OF_EPISODES, "episodes_per_task"), "did you mean 'evaluation_episodes'?"
     )
     hints |= dict.fromkeys(_NAMES_OF_ADAPTATION, "did you mean 'adaptation_episodes'?")
+    hints |= _OTHER_FEW_SHOT_NAMES
     check_keywords(unknown, _FEW_SHOT_ARGUMENTS, "few_shot_evaluate", hints)
     num_trials, trial_tasks = trials, None
     if isinstance(trials, (list, tuple)) and trials:
@@ -333,7 +342,10 @@ def run_evaluation(
         for observer in observers:  # closed after the end of an interrupted step
             stack.callback(observer.close)
         stack.enter_context(undisturbed(envs))
-        if not design.trials:  # which set their own tasks
+        if design.trials:  # which set their own tasks
+            if protocol is None and design.trial_tasks is None:
+                warn_of_drawn_tasks(inner, design.trials)
+        else:
             warns = protocol is None and design.tasks is None and design.phases is None
             stack.enter_context(set_tasks_kept(envs, warns=warns))
         plan = plan_episodes(envs, design)
@@ -444,14 +456,15 @@ class PolicyActor(PolicyCaller):
 
     def check_adapting(self, design: Design) -> None:
         """Raises an error unless the policy can adapt as a design says, if it has trials."""
-        if not design.trials or design.adapts:
+        if not design.trials:
             return
         if not callable(getattr(self._policy, "begin_trial", None)):
             raise TypeError(
-                "a policy that adapts must have adapt(paths) or begin_trial(); give one that does "
-                f"not adapt a begin_trial() that does nothing. Got {self._policy!r}"
+                "in trials, a policy must have begin_trial(), which returns it to what it was "
+                "before any adaptation; give one that does not adapt, or whose adapt() itself "
+                f"begins afresh, a begin_trial() that does nothing. Got {self._policy!r}"
             )
-        if design.adaptation_steps != 1:
+        if not design.adapts and design.adaptation_steps != 1:
             raise ValueError(
                 f"adaptation_steps={design.adaptation_steps} needs a policy with adapt(paths); one "
                 "that remembers adapts in one go"
@@ -463,8 +476,8 @@ class PolicyActor(PolicyCaller):
         return callable(getattr(self._policy, "adapt", None))
 
     def begin_trial(self) -> None:
-        """Calls the policy's ``begin_trial``, if it has one."""
-        getattr(self._policy, "begin_trial", lambda: None)()
+        """Calls the policy's ``begin_trial``."""
+        self._policy.begin_trial()
 
     def adapt(self, paths: list[list[Path]]) -> None:
         """Calls the policy's ``adapt`` with the trajectories of each task."""
@@ -550,27 +563,39 @@ def _check_envs(envs: Any, design: Design, protocol: Protocol | None) -> MetaVec
             "the environments draw a task at every reset, but a trial stays on one: make them "
             f"with {draws}=False"
         )
-    num_groups = inner.meta_batch_size
-    for row in design.trial_tasks or ():
-        if not isinstance(row, tuple) or len(row) != num_groups or not all(map(is_plain_task, row)):
+    for trial, row in enumerate(design.trial_tasks or ()):
+        if problem := _find_problem(trial, row, design, inner):
             raise ValueError(
-                f"trials must be a number, or lists of {num_groups} tasks, one list per trial; "
-                "tasks must be numbers, such as task states, or dicts of numbers; got "
-                f"{short(design.trial_tasks)}; {_suggest_groups(row, inner)}"
+                f"trials must be a number, or lists of "
+                f"{format_count(inner.meta_batch_size, 'task')}, one list per trial; {problem}"
             )
     return inner
 
 
-def _suggest_groups(row: Any, envs: MetaVectorEnv) -> str:
-    """The way out for a trial whose tasks do not fit the task groups of environments."""
-    if isinstance(row, tuple) and len(row) == envs.num_envs != envs.meta_batch_size:
+def _find_problem(trial: int, row: Any, design: Design, envs: MetaVectorEnv) -> str:
+    """Why the given tasks of a trial do not fit environments, with the way out; or ``""``."""
+    num_groups = envs.meta_batch_size
+    if not isinstance(row, tuple):
+        way_out = "each trial is a list of tasks, as in trials=[tasks]"
+        if len(design.trial_tasks or ()) == num_groups:
+            way_out = "if these are the tasks of a single trial, pass [trials]"
+        elif num_groups == 1:
+            way_out = "for a trial on each task, pass [[task] for task in trials]"
+        return f"got {short(row)} as trial {trial}: {way_out}"
+    if len(row) != num_groups:
+        problem = f"trial {trial} has {format_count(len(row), 'task')}, {short(row)}"
+        if len(row) != envs.num_envs:
+            return f"{problem}: give one to each task group of the environments"
         return (
-            f"for {envs.num_envs} task groups of one environment, pass functions that make them, "
-            f"as in as_vector([make] * {envs.num_envs})"
+            f"{problem}: for {envs.num_envs} task groups of one environment, pass functions that "
+            f"make them, as in as_vector([make] * {envs.num_envs})"
         )
+    if all(map(is_plain_task, row)):
+        return ""
     return (
-        "with a number of trials, tasks of any kind are drawn by sample_tasks of the "
-        "environments, which may return those of a list"
+        "tasks must be numbers, such as task states, or dicts of numbers; got "
+        f"{short(row)} as trial {trial}: with a number of trials, tasks of any kind are drawn by "
+        "sample_tasks of the environments, which may return those of a list"
     )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtwrappers.common.callers import find_stacklevel
+from mtwrappers.envs.family import TaskFamilyEnv
 from mtwrappers.evaluation.episodes import SUCCESS_KEYS, Episode, EpisodeRecord
 from mtwrappers.evaluation.plan import Design, Plan, PlannedEpisode, Stage, stream_seed
 from mtwrappers.samplers.path import Path
@@ -23,6 +24,7 @@ from mtwrappers.samplers.recorder import Recorder, with_common_infos
 from mtwrappers.samplers.rollout import Flags, RolloutPolicy, Step, rollout
 from mtwrappers.samplers.task_texts import has_everywhere
 from mtwrappers.state.env_state import get_state, normalizers, set_state, set_statistics_updates
+from mtwrappers.tasks.draws import read_task
 from mtwrappers.vector.calls import read_only
 from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.wrappers.normalize_observation import (
@@ -475,6 +477,42 @@ def set_tasks_kept(envs: Any, *, warns: bool = True) -> Iterator[None]:
             set_draws(True)
         raise
     set_draws(True)
+
+
+def warn_of_drawn_tasks(inner: MetaVectorEnv, trials: int) -> None:
+    """Warns if tasks were set in environments whose trials are to draw tasks."""
+    if not any(setting.is_set for setting in inner.call(_read_task_settings)):
+        return
+    lists = inner.call(_read_list)
+    if inner.call(read_task) == _share_out(lists, inner.envs_per_task):
+        return
+    way_out = f"to evaluate on these, pass the list that set_tasks got: trials=[tasks] * {trials}"
+    if [] in lists:
+        way_out += (
+            "; to draw from a published list of the family, make the environments with tasks='test'"
+        )
+    warnings.warn(
+        "the evaluation does not keep the tasks that were set, because trials draw tasks: "
+        f"{way_out}",
+        stacklevel=find_stacklevel(),
+    )
+
+
+@read_only
+def _read_list(env: Any) -> list[Any] | None:
+    """The list of the tasks of a family, empty if all tasks are drawn; else ``None``."""
+    return env.unwrapped.tasks if isinstance(env.unwrapped, TaskFamilyEnv) else None
+
+
+def _share_out(lists: Sequence[list[Any] | None], envs_per_task: int) -> tuple[Any, ...] | None:
+    """The tasks that `gymnasium.make_vec` sets in families with lists; else ``None``."""
+    tasks: list[Any] = []
+    for i, listed in enumerate(lists):
+        group = i // envs_per_task
+        if listed is None or group >= len(listed):
+            return None
+        tasks.append(listed[group])
+    return tuple(tasks)
 
 
 class _TaskSettings(NamedTuple):

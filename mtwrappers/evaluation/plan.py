@@ -43,7 +43,7 @@ class PlannedEpisode:
         number: The index of the episode within its task (or trial), from 0.
         seed: The seed of its reset; ``None`` if it continues from the previous episode.
         task_state: The task state for its reset, or ``None`` if resets do not take one.
-        trial: The trial of the episode in few-shot evaluation, else ``None``.
+        trial: The number of the trial in few-shot evaluation, else ``None``; see `Episode`.
 
     >>> from mtwrappers import protocols
     >>> plan = protocols["metaworld-3.1"].on("MT1", "reach-v3").plan(seed=0)

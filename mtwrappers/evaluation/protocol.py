@@ -401,7 +401,8 @@ class Protocol:
         Args:
             policy: A callable from observations ``(N, O)`` to actions ``(N, A)``, or an object with
                 ``get_actions``; see `mtwrappers.evaluate`. If the protocol is few-shot, it also
-                has ``adapt(paths)`` or ``begin_trial()``; see `mtwrappers.few_shot_evaluate`.
+                has ``begin_trial()`` and may have ``adapt(paths)``; see
+                `mtwrappers.few_shot_evaluate`.
             envs: The result of `make_vec`, or a wrapper of it, or environments of
                 `gymnasium.make_vec` with the same id and settings; by default made (and closed) by
                 this call.

@@ -220,10 +220,7 @@ def remake(
             "runs: make them, and call mtwrappers.verify(..., envs=...)"
         )
     id_arguments = TABLE[env_id][1]
-    for name in ("benchmark", "kind", "sequence"):
-        if arguments.get(name) != id_arguments.get(name):
-            got = f"{id_arguments.get(name)!r}, got {arguments.get(name)!r}"
-            raise VerificationError(f"{env_id} has {name} {got}")
+    check_id_arguments(env_id, arguments)
     kwargs = drop_frame_arguments({k: v for k, v in chosen.items() if k not in id_arguments})
     kwargs.update({k: v for k, v in arguments.items() if k.endswith("_classes")})
     _check_sizes(kwargs, len(episodes))
@@ -242,6 +239,15 @@ def remake(
         # More environments of a class give the same episodes.
         kwargs["envs_per_task"] = -(-workers // len({episode.task for episode in episodes}))
     return gymnasium.make_vec(f"mtwrappers:{env_id}", workers=workers, **kwargs)
+
+
+def check_id_arguments(env_id: str, arguments: Mapping[str, Any]) -> None:
+    """Raises `VerificationError` if arguments that an id fixes have other values in a result."""
+    id_arguments = TABLE[env_id][1]
+    for name in ("benchmark", "kind", "sequence", "family"):
+        if arguments.get(name) != id_arguments.get(name):
+            got = f"{id_arguments.get(name)!r}, got {arguments.get(name)!r}"
+            raise VerificationError(f"{env_id} has {name} {got}")
 
 
 def _make_phases(env_id: str, kwargs: Mapping[str, Any], design: Design, workers: int) -> Any:

@@ -1,8 +1,8 @@
 """The fields of a result that its replay depends on.
 
-A replay would be the same with other values of all other fields: these are said by the file. So the
-fields here are a list, each with the condition under which another value of it would have given
-other episodes; a field that is not in the list is said by the file.
+The fields here are a list, each with the condition under which another value of it would have given
+other episodes. A field that is not in the list is said by the file: a replay may be the same with
+another value of it, though with some values it differs.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _list_design_fields(replay: _ReplayedResult) -> Iterator[str]:
 
 
 def _list_environment_fields(replay: _ReplayedResult) -> Iterator[str]:
-    yield from ("kind", "env_name", "goals")
+    yield from ("kind", "env_name", "goals", "family")
     yield from ("reward_function_version", "action_repeat", "idle_steps")
     if replay.has_all_tasks:  # of tasks that were not evaluated, nothing was replayed
         yield from ("id", "benchmark", "sequence", "goals_digest")

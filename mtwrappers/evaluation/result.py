@@ -330,7 +330,8 @@ class EvaluationResult:
 
         A goal is a task state (on Meta-World its index in the benchmark's list). If goals are
         continuous or there are no task states, each episode (or trial of few-shot evaluation) has
-        its own goal, named by the number of the episode within its task, or of the trial.
+        its own goal, named by the number of the episode within its task, or by `Episode.trial`: of
+        three trials on 20 tasks, those of the first task are 0, 20 and 40.
         """
         per_goal = ByTask[dict[int, Estimates]]()
         for task, episodes in self._by_task.items():

@@ -24,6 +24,7 @@ from numpy.random import PCG64, Generator, SeedSequence
 from mtwrappers.common.checks import check_flag, check_fraction, not_negative
 from mtwrappers.common.counts import format_count, format_range
 from mtwrappers.common.errors import full_message, printable, short
+from mtwrappers.common.registration import TABLE
 from mtwrappers.evaluation.claims import UNEDITED, read_claims
 from mtwrappers.evaluation.episodes import Episode
 from mtwrappers.evaluation.evidence import (
@@ -49,6 +50,7 @@ from mtwrappers.evaluation.published import protocols
 from mtwrappers.evaluation.remake import (
     Environments,
     VerificationError,
+    check_id_arguments,
     check_number,
     digest_goals,
     name_environments,
@@ -64,13 +66,16 @@ from mtwrappers.tasks.draws import read_task
 from mtwrappers.vector.contract import MetaVectorEnv
 
 _SAID = "said by the file"
+# The largest number of characters of a list or a dict in the text of a verification.
+_MAX_TEXT = 200
 
 
 @dataclass(frozen=True)
 class Verification:
     """The outcome of a replay; ``str`` lists everything that was verified, with the score.
 
-    What would be the same in this replay if it had another value is listed as said by the file.
+    What the replay does not verify, because it may be the same with another value, is listed as
+    said by the file.
 
     Args:
         results: The results of the file with the numbers of the replay, up to the first that
@@ -118,7 +123,7 @@ class Verification:
 
     @property
     def said_by_file(self) -> tuple[dict[str, Any], ...]:
-        """For each result, the fields that the replay does not depend on, by name."""
+        """For each result, the fields that the replay may not depend on, by name."""
         return tuple(rows[_SAID] for rows in _tabulate_results(self))
 
     def __str__(self) -> str:
@@ -438,6 +443,8 @@ def _check_given_envs(claim: EvaluationResult, envs: Any) -> None:
     named, claimed = name_environments(envs.unwrapped), claim.environments
     if named is None or claimed is None:
         return
+    if claimed.id == named.id and claimed.id in TABLE:
+        check_id_arguments(claimed.id, claimed.kwargs)
     expected, actual = (
         replace(claim, environments=environments).origin.settings or {}
         for environments in (_without_wrappers(claimed), _without_wrappers(named))
@@ -561,7 +568,7 @@ def _find_other_versions(
 
 
 def _describe_fields(verification: Verification) -> list[str]:
-    """Lines on the values that the replay computed, and those that only the file has."""
+    """Lines on the values that the replay depends on, and those that it may not depend on."""
     results = _tabulate_results(verification)
     first, protocol = dict(results[0]), verification.result.protocol
     if verification.versions:
@@ -610,9 +617,15 @@ def _count_episodes(verification: Verification) -> int:
 
 
 def _format_values(values: Mapping[str, Any]) -> str:
-    return ", ".join(
-        f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in values.items()
-    )
+    return ", ".join(f"{name}={_format_value(value)}" for name, value in values.items())
+
+
+def _format_value(value: Any) -> str:
+    """A value as JSON, of which only texts are printed whole at any length."""
+    text = json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str) or len(text) <= _MAX_TEXT:
+        return text
+    return f"{text[:_MAX_TEXT]}..."
 
 
 def _wrap(text: str, indent: int) -> list[str]:
@@ -627,7 +640,7 @@ def _tabulate_results(verification: Verification) -> list[dict[str, dict[str, An
 def _tabulate_fields(
     result: EvaluationResult, replayed: Sequence[Episode], named: bool
 ) -> dict[str, dict[str, Any]]:
-    """Every field of a result: those that the replay depends on, and those that only the file has.
+    """Every field of a result: those that the replay depends on, and those that it may not.
 
     Left out are fields without a value; episodes and evidence, which the replay compares; and those
     of the protocol with which environments and design agree.

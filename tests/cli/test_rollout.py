@@ -248,6 +248,12 @@ def test_a_few_shot_protocol_lets_a_policy_adapt(tmp_path, capsys, monkeypatch):
     assert result.protocol == protocol
     output, errors = capsys.readouterr()
     assert "does not adapt" not in errors
+    path.write_text(ADAPTING.replace("def begin_trial", "def adapt"))
+    with pytest.raises(SystemExit, match="2"):
+        main([*command[:-1], str(tmp_path / "none")])
+    errors = capsys.readouterr().err
+    assert "in trials, a policy must have begin_trial()" in " ".join(errors.split())
+    path.write_text(ADAPTING)
     assert "Running ML1-test on 1 worker: 2 trials, 3 episodes after adaptation per task" in output
     scope = {}
     exec(ADAPTING, scope)

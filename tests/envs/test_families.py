@@ -165,8 +165,8 @@ def test_a_seed_determines_what_sample_tasks_draws_and_drawing_moves_no_environm
     ("name", "task", "message"),
     [
         (VEL, {"velocity": 4}, r"'velocity' of task state must be in \[0, 3\]; got 4"),
-        (VEL, {"speed": 1}, r"task state must be \{'velocity': in \[0, 3\]\}, got \{'speed': 1\}"),
-        (VEL, 1.0, r"must be \{'velocity': in \[0, 3\]\}, got 1.0"),
+        (VEL, {"speed": 1}, r"must be \{'velocity': a number, in \[0, 3\]\}, got \{'speed': 1\}"),
+        (VEL, 1.0, r"must be \{'velocity': a number, in \[0, 3\]\}, got 1.0"),
         (VEL, {"velocity": math.nan}, r"must be a number, in \[0, 3\]; got nan"),
         (VEL, {"velocity": "fast"}, r"must be a number, in \[0, 3\]; got 'fast'"),
         ("HalfCheetahDir", {"direction": 0.5}, r"'direction' of task state must be one of -1, 1"),

@@ -1,14 +1,17 @@
 """The families without a simulator: points, bandits and tabular processes."""
 
+import json
 import math
 import os
 import signal
+from contextlib import nullcontext
 
 import gymnasium
 import numpy as np
 import pytest
 
 import mtwrappers
+from mtwrappers.evaluation import VerificationError
 
 SMALL = ["PointRobot", "SparsePointRobot", "Bandit", "TabularMDP"]
 POINTS = [
@@ -250,7 +253,11 @@ def test_wrong_arguments_are_named(name, options, message):
         ("PointRobot", {"goal": (2.0, 0.0)}, r"in \[-1, 1\]"),
         ("SparsePointRobot", {"goal": (0.0, -1.0)}, "on the circle of radius 1, at an angle in"),
         ("Bandit", {"means": (0.5,) * 4}, r"\(5,\) numbers"),
-        ("Bandit", {"mean": (0.5,) * 5}, r"must be \{'means': in \[0, 1\]\}, got \{'mean'"),
+        (
+            "Bandit",
+            {"mean": (0.5,) * 5},
+            r"must be \{'means': \(5,\) numbers, in \[0, 1\]\}, got \{'mean'",
+        ),
         (
             "TabularMDP",
             {"transitions": np.ones((10, 5, 10)), "reward_means": np.ones((10, 5))},
@@ -305,9 +312,11 @@ def test_an_evaluation_draws_tasks_and_is_replayed_whether_or_not_one_was_set(
     if task_is_set:
         envs.set_tasks([{"goal": (1.0, 0.0)}] * 4)
     envs.reset(seed=0)
-    result = mtwrappers.few_shot_evaluate(
-        Repeats(), envs, 3, 2, 1, evidence=tmp_path / "results.npz"
-    )
+    warns = pytest.warns(UserWarning, match="trials draw") if task_is_set else nullcontext()
+    with warns:
+        result = mtwrappers.few_shot_evaluate(
+            Repeats(), envs, 3, 2, 1, evidence=tmp_path / "results.npz"
+        )
     result.save(tmp_path / "results.json")
     assert len(result.scored) == 12
     assert mtwrappers.verify(tmp_path / "results.json").ok
@@ -333,6 +342,53 @@ def test_an_evaluation_of_a_published_list_has_each_of_its_tasks():
             goals_seen.extend(task["goal"] for task in envs.call("get_task"))
             super().adapt(paths)
 
-    mtwrappers.few_shot_evaluate(Notes(), envs, 1, 1, 1)
+    mtwrappers.few_shot_evaluate(Notes(), envs, 1, 1, 1)  # the tasks of make_vec give no warning
     assert sorted(goals_seen) == sorted(goals)
+    envs.set_tasks(envs.get_attr("tasks")[0][::-1])
+    with pytest.warns(UserWarning, match=r": trials=\[tasks\] \* 1$"):
+        mtwrappers.few_shot_evaluate(Notes(), envs, 1, 1, 1)
     envs.close()
+
+
+@pytest.fixture(scope="module")
+def listed_result(tmp_path_factory):
+    """The file of a result on each task of a published list, with its evidence."""
+    folder = tmp_path_factory.mktemp("listed")
+    envs = gymnasium.make_vec("mtwrappers/PointRobot-v0", tasks="test", max_episode_steps=3)
+    trials = [envs.get_attr("tasks")[0]] * 3
+    result = mtwrappers.few_shot_evaluate(Repeats(), envs, trials, 1, 1, evidence=folder / "r.npz")
+    envs.close()
+    result.save(folder / "r.json")
+    return folder / "r.json"
+
+
+def test_the_text_of_a_verification_has_the_beginning_of_long_lists(listed_result):
+    verification = mtwrappers.verify(listed_result)
+    text = str(verification)
+    assert 'design_trial_tasks=[[{"goal":' in " ".join(text.split())
+    assert len(text.splitlines()) < 25
+    assert len(verification.said_by_file[0]["design_trial_tasks"][2]) == 20
+
+
+def test_a_result_that_names_another_family_than_its_id_is_refused(listed_result):
+    data = json.loads(listed_result.read_text())
+    data["environments"]["kwargs"]["family"] = "SparsePointRobot"
+    forged = listed_result.with_name("forged.json")
+    forged.write_text(json.dumps(data))
+    envs = gymnasium.make_vec("mtwrappers/PointRobot-v0", tasks="test", max_episode_steps=3)
+    for options in ({}, {"envs": envs}):
+        assert mtwrappers.verify(listed_result, **options).ok
+        with pytest.raises(
+            VerificationError, match="has family 'PointRobot', got 'SparsePointRobot'"
+        ):
+            mtwrappers.verify(forged, listed_result.with_name("r.npz"), **options)
+    envs.close()
+
+
+def test_an_index_is_refused_as_a_task_with_the_way_to_it():
+    tasks = make("PointRobot", tasks="test").unwrapped
+    message = (
+        r"must be \{'goal': \(2,\) numbers, in \[-1, 1\]\}, got 3: .*\.get_attr\('tasks'\)\[0\]"
+    )
+    with pytest.raises(ValueError, match=message):
+        tasks.set_task(3)

@@ -302,6 +302,31 @@ class Unused:
 
     __call__ = adapt
 
+    def begin_trial(self):
+        pytest.fail("it is called")
+
+
+def test_a_warning_says_that_trials_do_not_keep_the_tasks_that_were_set(recwarn):
+    class Still:
+        def begin_trial(self):
+            pass
+
+        def __call__(self, observations):
+            return np.zeros((2, 2))
+
+    tasks = [{"goal": (0.5, 0.5)}, {"goal": (-0.5, 0.25)}]
+    with closing(gymnasium.make_vec("mtwrappers/PointRobot-v0", num_envs=2)) as envs:
+        few_shot_evaluate(Still(), envs, 1, 1, 1)
+        envs.set_tasks(tasks)
+        few_shot_evaluate(Still(), envs, [tasks] * 3, 1, 1)
+        assert not recwarn
+        with pytest.warns(UserWarning, match=r"pass .*: trials=\[tasks\] \* 3; .* tasks='test'$"):
+            result = few_shot_evaluate(Still(), envs, 3, 1, 1)
+        envs.set_attr("sample_tasks_on_reset", [True] * 2)
+        envs.reset()  # draws tasks
+        few_shot_evaluate(Still(), envs, 3, 1, 1)
+    assert [*result.per_goal["task 1"]] == [1, 3, 5]  # the numbers of its three trials
+
 
 def test_the_result_prints_saves_and_plots(tmp_path):
     result = few_shot_evaluate(Learner(2), goal_envs(), 3, 2, 1)

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from contextlib import closing
+from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
@@ -365,8 +366,8 @@ def test_groups_of_other_tasks_are_refused_before_the_first_episode(groups, mean
 
 
 @pytest.mark.parametrize("goals", ["continuous", "list"])
-@pytest.mark.parametrize("method", ["adapt", "begin_trial"])
-def test_the_plan_is_that_of_the_evaluation_in_few_shot_too(goals, method):
+@pytest.mark.parametrize("adapts", [True, False])
+def test_the_plan_is_that_of_the_evaluation_in_few_shot_too(goals, adapts):
     sizes = {"benchmark": "ML1", "env_name": "reach-v3", "meta_batch_size": 2, "trials": 2}
     sizes |= {"adaptation_episodes": 1, "episodes_per_task": 1, "max_episode_steps": 2}
     few = ML.variant("few", goals=goals, num_goals=4 if goals == "list" else 50, **sizes)
@@ -375,8 +376,12 @@ def test_the_plan_is_that_of_the_evaluation_in_few_shot_too(goals, method):
         def __call__(self, observations):
             return still(observations)
 
-    setattr(Policy, method, lambda self, *_: None)
-    planned = few.plan(3, adapts=method == "adapt")
+        def begin_trial(self):
+            pass
+
+    if adapts:
+        Policy.adapt = lambda self, paths: None
+    planned = few.plan(3, adapts=adapts)
     episodes = few.evaluate(Policy(), seed=3).episodes
     assert [(episode.place, episode.task_state) for episode in planned] == [
         (episode.place, episode.task_state) for episode in episodes
@@ -387,6 +392,9 @@ def test_the_plan_is_that_of_the_evaluation_in_few_shot_too(goals, method):
 def test_a_few_shot_protocol_adapts_and_names_itself():
     class Learner:
         adapted = 0
+
+        def begin_trial(self):
+            pass
 
         def __call__(self, observations):
             return still(observations)
@@ -399,7 +407,11 @@ def test_a_few_shot_protocol_adapts_and_names_itself():
     short = {"max_episode_steps": 2, "num_goals": 8, "adaptation_episodes": 1}
     few = ML.variant("few", **sizes, **short)
     policy = Learner()
-    result = few.evaluate(policy)
+    with pytest.raises(TypeError, match=r"in trials, a policy must have begin_trial\(\)"):
+        few.evaluate(SimpleNamespace(adapt=policy.adapt, get_actions=policy))
+    with closing(few.make_vec()) as envs:
+        envs.set_tasks([4, 5, 6, 7])  # of which no warning is given, as the protocol says the tasks
+        result = few.evaluate(policy, envs)
     assert policy.adapted == 2
     assert len(result.scored) == 4 * 2 * 3
     assert len(result.adaptation.episodes) == 4 * 2

@@ -61,7 +61,13 @@ def evaluate_env(env_fn):
     refusal(
         lambda: few_shot_evaluate(np.negative, point_envs()),
         TypeError,
-        "a policy that adapts must have adapt(paths) or begin_trial(); give one that does not ",
+        "in trials, a policy must have begin_trial(), ...; give one that does not adapt, or whose "
+        "adapt() itself begins afresh, a begin_trial() that does nothing. Got <ufunc 'negative'>",
+    ),
+    refusal(
+        lambda: few_shot_evaluate(ADAPTING_POLICY, point_envs()),
+        TypeError,
+        "in trials, a policy must have begin_trial(), which returns it to what it was before any ",
     ),
     refusal(
         lambda: few_shot_evaluate(SimpleNamespace(adapt=print), point_envs()),

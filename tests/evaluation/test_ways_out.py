@@ -173,8 +173,43 @@ def folder(tmp_path_factory):
     refusal(
         lambda: few_shot_evaluate(TRIAL_POLICY, as_vector(CountingEnv, 4), [[0, 1, 2, 3]]),
         ValueError,
-        "trials must be a number, or lists of 1 tasks, ... got ((0, 1, 2, 3),); for 4 task groups "
-        "of one environment, pass functions that make them, as in as_vector([make] * 4)",
+        "trials must be a number, or lists of 1 task, ... trial 0 has 4 tasks, (0, 1, 2, 3): for 4 "
+        "task groups of one environment, pass functions that make them, as in as_vector([make] * 4",
+    ),
+    refusal(
+        lambda: few_shot_evaluate(TRIAL_POLICY, as_vector([CountingEnv] * 2), [0, 1]),
+        ValueError,
+        "...; got 0 as trial 0: if these are the tasks of a single trial, pass [trials]",
+    ),
+    refusal(
+        lambda: few_shot_evaluate(TRIAL_POLICY, as_vector(CountingEnv), [0, 1]),
+        ValueError,
+        "...; got 0 as trial 0: for a trial on each task, pass [[task] for task in trials]",
+    ),
+    refusal(
+        lambda: few_shot_evaluate(TRIAL_POLICY, as_vector([CountingEnv] * 3), [[0, 1, 2], 0]),
+        ValueError,
+        "...; got 0 as trial 1: each trial is a list of tasks, as in trials=[tasks]",
+    ),
+    refusal(
+        lambda: few_shot_evaluate(TRIAL_POLICY, as_vector([CountingEnv] * 2), [[0, 1], [0]]),
+        ValueError,
+        "... lists of 2 tasks, one list per trial; trial 1 has 1 task, (0,): give one to each task",
+    ),
+    refusal(
+        lambda: few_shot_evaluate(TRIAL_POLICY, as_vector(CountingEnv), tasks=[[0]]),
+        TypeError,
+        "few_shot_evaluate got ... 'tasks': did you mean 'trials'? It takes a list for each trial",
+    ),
+    refusal(
+        lambda: few_shot_evaluate(TRIAL_POLICY, as_vector(CountingEnv), policy_in="workers"),
+        TypeError,
+        "few_shot_evaluate got ... 'policy_in': the policy is always called in this process",
+    ),
+    refusal(
+        lambda: verify("nothing.json"),
+        FileNotFoundError,
+        "[Errno 2] No such file or directory; expected a file of EvaluationResult.save: 'nothing.",
     ),
     refusal(
         lambda: MT10.evaluate(push, max_episode_steps=3),

@@ -364,7 +364,7 @@ def test_only_plain_evaluations_on_meta_world_with_success_are_exported(tmp_path
             "the episodes of few-shot trials follow from one another",
         ),
         (
-            evaluate(Still(), unsuccessful, 1),
+            evaluate(Still().__call__, unsuccessful, 1),
             "no episode is a success, so there is nothing to export",
         ),
     ):
