@@ -22,6 +22,7 @@ from mtwrappers.common import seeding
 from mtwrappers.common.arguments import explains_arguments
 from mtwrappers.common.extras import import_extra
 from mtwrappers.common.types import AnySpace, AnyWrapper
+from mtwrappers.vector.calls import find_similar_attributes, warn_of_new_attribute
 
 Indices: TypeAlias = int | Iterable[int] | None
 Step: TypeAlias = tuple[Any, NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]
@@ -202,6 +203,7 @@ class ExecutorVecEnv:
         return self._call("get_wrapper_attr", indices, attr_name)
 
     def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:
+        warn_of_new_attribute(attr_name, self._call(find_similar_attributes, indices, attr_name))
         self._call("set_wrapper_attr", indices, attr_name, value)
 
     def env_method(

@@ -35,7 +35,7 @@ def run() -> int:
     _say(
         "workers",
         {
-            "cores": f"{cores()} of {os.cpu_count()}, as many workers by default",
+            "cores": f"{cores()} of {os.cpu_count()}, as many workers as commands have by default",
             "start method": default_start_method(replaces=False),
             "to recover": f"{recovering}, with on_worker_failure='recover'",
         },

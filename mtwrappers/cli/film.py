@@ -69,7 +69,7 @@ def film(
         for episode in planned
         if episode.number == 0
     ]
-    num_frames = sum(len(steps) // FRAME_EVERY + 1 for _, steps in episodes)
+    num_frames = sum(count_frames(len(steps)) for _, steps in episodes)
     paths = []
     imageio = import_extra("imageio.v3", "cli")
     with (
@@ -91,19 +91,29 @@ def film(
     return paths
 
 
+def count_frames(num_steps: int) -> int:
+    """The number of frames of a video of an episode with so many steps."""
+    return 1 + -(-num_steps // FRAME_EVERY)
+
+
 def _draw_frames(
     env: gymnasium.Env[Any, Any],
     episode: PlannedEpisode,
     actions: NDArray[Any],
     advance: Advance,
 ) -> Iterator[NDArray[np.uint8]]:
-    """Replays an episode; yields its first frame and that of every `FRAME_EVERY`-th step."""
+    """Replays an episode.
+
+    Yields:
+        The frame of its reset, those after every `FRAME_EVERY`-th step, and the one after the last
+        step, which may be the only one of a success.
+    """
     env.reset(seed=episode.seed, options={"task_state": episode.task_state})
     yield _draw(env)
     advance(1)
     for t, action in enumerate(actions, 1):
-        _, _, terminated, truncated, _ = env.step(action)
-        if t % FRAME_EVERY == 0 and not (terminated or truncated):
+        env.step(action)
+        if t % FRAME_EVERY == 0 or t == len(actions):
             yield _draw(env)
             advance(1)
 

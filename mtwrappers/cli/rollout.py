@@ -106,8 +106,9 @@ class Options:
         episodes: Episodes per class (default: 5, or as many as the protocol has). Another number
             than the protocol's makes a variant of it, whose score is not comparable. With few-shot
             adaptation, they are per goal, after it.
-        seed: Determines goals, their order and random actions (default: 0); a protocol has its own
-            goals.
+        seed: Determines goals, their order and random actions (default: 0). Under a protocol, it
+            chooses and orders goals of the protocol's list, or draws continuous goals; then results
+            of other seeds are comparable.
         action_chunk: For a policy of your own that returns chunks of actions (N, H, 4): the number
             of actions to execute before it is called again.
         observation: For a policy of your own: observe states (default), frames, or frames with a
@@ -120,7 +121,9 @@ class Options:
         execution: Where the workers run: local processes (default), or actors of a Ray cluster.
         out: The output folder (default: results). One that has files of an earlier rollout is
             refused without --overwrite or --resume.
-        video: Also write an mp4 of the first episode of each class.
+        video: Also write an mp4 of the first episode of each class: a frame of every fourth step
+            and of the last one, at 20 frames per second, from the camera corner3, or the policy's
+            own if it observes frames.
         video_steps: End each video after this many steps (default: with its episode).
         overwrite: Replace the files of an earlier rollout in the output folder.
         resume: Continue an interrupted or killed rollout. Repeat its command; only --workers,

@@ -23,6 +23,7 @@ class ScriptedPolicy(Observer):
     """
 
     def __init__(self, experts: bool, envs: MetaVectorEnv, seed: int) -> None:
+        self.policy_id = "expert" if experts else "random"
         self._experts, self._envs, self._seed = experts, envs, seed
         self._class_index = {task: i for i, task in enumerate(envs.get_attr("task_names")[0])}
         self._act: list[Callable[[NDArray[Any]], NDArray[np.float32]]] = [

@@ -10,7 +10,7 @@ from mtwrappers.common.errors import full_message, short
 from mtwrappers.evaluation.plan import Design
 from mtwrappers.evaluation.protocol import check_made
 from mtwrappers.evaluation.remake import VerificationError
-from mtwrappers.evaluation.result import EvaluationResult
+from mtwrappers.evaluation.result import EvaluationResult, check_score
 from mtwrappers.evaluation.result_files import read_results
 
 # The way out for a file that contradicts itself or its replay.
@@ -60,9 +60,7 @@ def _read_claim(data: Any) -> EvaluationResult:
     protocol, design = claim.protocol, claim.design
     if len(claim.tasks) * (len(claim.by_episode) if claim.few_shot else 1) > _MAX_ROWS:
         raise ValueError(f"its tables have more than {_MAX_ROWS:,} rows")
-    if data.get("score") != claim.score:
-        got = str(data.get("score"))
-        raise ValueError(f"its score is {claim.score!r} by its episodes, got {got!r}")
+    check_score(data, claim)
     if protocol is None:
         return claim
     claimed = design or Design()

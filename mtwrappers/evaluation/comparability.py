@@ -205,7 +205,16 @@ def _compare_ends(method: Method) -> str:
                 "unknown" if steps is None else steps
                 for steps in (first.training_steps, run.training_steps)
             ]
-            return f"the ends of training, {ends[0]} steps and {ends[1]} steps ({run.label})"
+            way_out = "evaluate every run after the same number of steps"
+            if "unknown" in ends:
+                way_out = (
+                    "give them to rollout as --training-steps, or to "
+                    "result.described(training_steps=...)"
+                )
+            return (
+                f"the ends of training, {ends[0]} steps and {ends[1]} steps ({run.label}): "
+                f"{way_out}; if these are two methods, give them different names (rollout --name)"
+            )
     return ""
 
 

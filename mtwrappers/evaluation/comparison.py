@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -151,8 +151,8 @@ class Comparison:
         panels = {plot.RATE: scores, plot.DIFFERENCE: [plot.Series("", colors, differences)]}
         title = [describe_mismatch(self.mismatch), f"{self.names[1]} minus {self.names[0]}"]
         footer = f"lines: {_describe_unit(self)}; dark: the interval excludes zero"
-        if any(_has_equal_runs(self, row.difference) for row in rows):
-            footer += f"; without a line: {_EQUAL}"
+        if reasons := _list_lacking_lines(self, rows):
+            footer += f"; without a line: {', or '.join(reasons)}"
         num_tasks = sum(row.is_task for row in rows)
         plot.draw_rows(
             Path(path), labels, num_tasks, panels, "\n".join(filter(None, title)), footer
@@ -455,6 +455,23 @@ def _has_equal_runs(comparison: Comparison, difference: Estimate) -> bool:
     """Whether there is no interval because no run of either policy differs from its others."""
     several = comparison.unit == "runs" and min(score.runs for score in comparison.scores) > 1
     return several and difference.low is None
+
+
+def _list_lacking_lines(comparison: Comparison, rows: Sequence[_Row]) -> list[str]:
+    """The reasons why points of a plot have no interval over runs."""
+    if comparison.unit != "runs":
+        return []
+    reasons = []
+    if any(score.runs == 1 for score in comparison.scores):
+        reasons.append("a single run has no interval over runs")
+    columns = [row.first for row in rows], [row.second for row in rows]
+    if any(_has_equal_runs(comparison, row.difference) for row in rows) or any(
+        score.runs > 1 and estimate.low is None
+        for score, estimates in zip(comparison.scores, columns, strict=True)
+        for estimate in estimates
+    ):
+        reasons.append(_EQUAL)
+    return reasons
 
 
 def _format_row(comparison: Comparison, row: _Row, width: int) -> str:

@@ -529,10 +529,25 @@ def _read_finished(
     if finished:
         warnings.warn(
             f"{len(finished)} of {format_count(len(plan.episodes), 'episode')} are taken from "
-            f"{os.fspath(evidence)}, and the policy is not called for them",
+            f"{os.fspath(evidence)}, and the policy is not called for them"
+            f"{_describe_other_policies(header)}",
             stacklevel=find_stacklevel(),
         )
     return finished
+
+
+def _describe_other_policies(header: Mapping[str, Any]) -> str:
+    """The end of the warning about finished episodes, unless the policy has a name in evidence."""
+    command = header.get("command")
+    if header["policy_id"] is not None or (command and command["name"] is not None):
+        return ""
+    way_out = "give policies an attribute policy_id, such as policy.policy_id = 'ppo, seed 1'"
+    if command is not None:
+        way_out = "give every model another --name"
+    return (
+        ": they are of whichever policy ran before, which has no name in this file; so that "
+        f"episodes of another policy are refused, {way_out}"
+    )
 
 
 # Checks of arguments.
@@ -668,5 +683,10 @@ def _check_observers(observers: Any) -> None:
 def _check_evidence(evidence: _Path | None, resume: bool) -> None:
     if check_flag(resume, "resume") and evidence is None:
         raise ValueError("resume=True continues from the episodes in evidence, got evidence=None")
+    if evidence is not None and not isinstance(evidence, (str, os.PathLike)):
+        raise TypeError(
+            "evidence must be the name of a file that ends in .npz, such as evidence='e.npz', or "
+            f"None, got {short(evidence)}"
+        )
     if evidence is not None and os.path.splitext(evidence)[1] != ".npz":  # not the result's name
         raise ValueError(f"evidence must be a file name that ends in .npz, got {str(evidence)!r}")

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Never, cast
 
 import gymnasium
 
+from mtwrappers.common.arguments import explains_arguments
 from mtwrappers.common.checks import check_choice, check_keywords, check_string
 from mtwrappers.evaluation.episodes import Episode, is_success
 from mtwrappers.evaluation.loop import Observer
@@ -160,6 +161,10 @@ class Protocol:
 
     # Protocols that follow from this one.
 
+    @explains_arguments(
+        example="episodes_per_task=10",
+        hints={"name": "pass a name of your own first, such as variant('mine', ...)"},
+    )
     def variant(self, name: str, **changes: Any) -> Protocol:
         """A protocol of your own: this one with other settings or another scoring.
 

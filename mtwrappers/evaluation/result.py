@@ -712,7 +712,7 @@ class EvaluationResult:
 
         Raises:
             OSError: If the file cannot be read.
-            ValueError: If it is something else.
+            ValueError: If it is something else, or its score is not that of its episodes.
 
         >>> from mtwrappers import EvaluationResult
         >>> from mtwrappers.evaluation import Episode
@@ -754,14 +754,35 @@ def load_results(path: str | PathLike[str]) -> list[EvaluationResult]:
 
     Raises:
         OSError: If the file cannot be read.
-        ValueError: If it is something else.
+        ValueError: If it is something else, or a score in it is not that of its episodes.
 
     >>> from mtwrappers.evaluation import Episode, EvaluationResult, load_results
     >>> EvaluationResult([Episode("reach", 0, 1.0, 5, True, True)]).save("one.json")
     >>> [result.score for result in load_results("one.json")]
     ['success at any step 1.000 (0.207 to 1.000, 95%), mean over 1 task']
     """
-    return [EvaluationResult.from_dict(data) for data in result_files.read_results(path)]
+    listed = result_files.read_results(path)
+    results = [EvaluationResult.from_dict(data) for data in listed]
+    for data, result in zip(listed, results, strict=True):
+        try:
+            check_score(data, result)
+        except ValueError as exc:
+            raise ValueError(
+                f"{path} contradicts itself: {exc}; if it was edited, load it as save() wrote it"
+            ) from None
+    return results
+
+
+def check_score(data: Mapping[str, Any], result: EvaluationResult) -> None:
+    """Raises `ValueError` unless the score in a file is the one of the episodes in it.
+
+    Args:
+        data: What `EvaluationResult.to_dict` has put into the file.
+        result: The result that was read from it.
+    """
+    if data.get("score") != result.score:
+        got = str(data.get("score"))
+        raise ValueError(f"its score is {result.score!r} by its episodes, got {got!r}")
 
 
 def _check_return_reference(

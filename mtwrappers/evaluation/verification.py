@@ -288,9 +288,9 @@ def _read_actions(claim: EvaluationResult, path: Path) -> Actions:
     except FileNotFoundError:
         raise VerificationError(
             f"there is no file {os.fspath(path)} with its evidence, the actions to replay: put "
-            "the file of evaluate(..., evidence=...) there (in Python, verify(result, evidence) "
-            "takes another place), or ask those who published the result for it; if there is none, "
-            "evaluate again with evidence=..."
+            "the file of evaluate(..., evidence=...) there (in Python, name it: "
+            'verify("result.json", "e.npz")), or ask those who published the result for it; if '
+            "there is none, evaluate again with evidence=..."
         ) from None
     is_its_evidence = digest(actions) == claim.evidence
     way_out = UNEDITED if is_its_evidence else _describe_other_evidence(path)

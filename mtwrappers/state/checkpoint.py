@@ -68,7 +68,8 @@ def save_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
     Raises:
         TypeError: If an object has no state, is named like an argument of `load_checkpoint`, or its
             state holds anything but JSON values, tuples, plain arrays (of numbers, texts or times,
-            without masks or fields) and Meta-World tasks; the message says where.
+            without masks or fields) and Meta-World tasks; the message says where. Or if there is no
+            object.
         OSError: If the file cannot be written.
 
     >>> import gymnasium, mtwrappers
@@ -77,6 +78,7 @@ def save_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
     >>> obs, infos = envs.reset(seed=0)
     >>> mtwrappers.save_checkpoint("run.ckpt", envs=envs, progress=progress)
     """
+    _require_objects("save_checkpoint", objects)
     states = {name: _access(name, obj).get_state() for name, obj in objects.items()}
     data = to_bytes(states)
     if unknown := sorted(set(unknown_arguments(states))):
@@ -102,7 +104,7 @@ def load_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
         CheckpointError: If the file is not a checkpoint, has another version, is truncated or
             damaged, or does not match the names or an object. After this and any other error, all
             objects are as before.
-        TypeError: If an object has no state.
+        TypeError: If an object has no state, or there is no object.
         OSError: If the file cannot be read, or is a directory, a pipe or a device.
 
     >>> import gymnasium, mtwrappers
@@ -121,6 +123,7 @@ def load_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
     >>> progress
     {'steps': 4}
     """
+    _require_objects("load_checkpoint", objects)
     states = _read(path)
     if set(states) != set(objects):
         raise CheckpointError(
@@ -154,6 +157,15 @@ def load_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
             raise
         reason = f"{full_message(exc)}{failures}"
         raise CheckpointError(f"{path}: {changed[-1]} does not fit it: {reason}") from exc
+
+
+def _require_objects(function: str, objects: Mapping[str, Any]) -> None:
+    """Raises `TypeError` if there are no objects: an empty file would replace a good one."""
+    if not objects:
+        raise TypeError(
+            f"{function} needs at least one object, got none: pass the objects of the run by name, "
+            f"such as {function}(path, envs=envs, progress=progress)"
+        )
 
 
 class _Access(NamedTuple):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.common import seeding
 from mtwrappers.common.checks import check_options
+from mtwrappers.common.errors import short
 
 
 def spread_seeds(seed: Any, n: int) -> list[int | None]:
@@ -29,7 +30,10 @@ def split_options(
 ) -> tuple[list[dict[str, Any] | None], NDArray[np.bool_] | None]:
     """Splits options into those of each of ``n`` environments, and a copy of the reset mask."""
     if options is not None and not isinstance(options, dict):
-        raise TypeError(f"options must be a dict or None, got {options!r}")
+        hint = ""
+        if isinstance(options, (list, tuple)):
+            hint = ': for options of each environment, pass {"env_options": [...]}'
+        raise TypeError(f"options must be a dict or None, got {short(options)}{hint}")
     vector_keys = ("reset_mask", "env_options")
     check_options(options, vector_keys, "a vector environment", passes_on=True)
     if options is None or not options.keys() & vector_keys:

@@ -7,12 +7,14 @@ import functools
 import importlib
 import pickle
 import reprlib
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 import gymnasium
 
+from mtwrappers.common.callers import find_stacklevel
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.errors import NotDeterministicError, with_place
 from mtwrappers.state import env_state as layers
@@ -151,6 +153,33 @@ def find_call(
         return lambda: value, False
     changes = name not in READ_ONLY_CALLS and not getattr(value, "read_only", False)
     return functools.partial(value, *args, **kwargs), changes
+
+
+@read_only
+def find_similar_attributes(env: gymnasium.Env[Any, Any], name: str) -> str | None:
+    """A question that suggests attributes like ``name``; ``None`` if an environment has it."""
+    names = {attribute for layer in layers.list_wrappers(env) for attribute in dir(layer)}
+    # A property that raises is an attribute as well; one of `__getattr__` is in no list.
+    if name in names or env.has_wrapper_attr(name):
+        return None
+    return did_you_mean(name, sorted(public for public in names if not public.startswith("_")))
+
+
+def warn_of_new_attribute(name: str, hints: Sequence[str | None]) -> None:
+    """Warns that an attribute is about to be set which no environment has.
+
+    Args:
+        name: The attribute.
+        hints: What `find_similar_attributes` returned for each environment.
+    """
+    if not hints or None in hints:
+        return
+    hint = next(filter(None, hints), "to add it on purpose, define it in the environment's class")
+    warnings.warn(
+        f"set_attr sets a new attribute {name!r}, which no environment had, so that nothing may "
+        f"read it: {hint}",
+        stacklevel=find_stacklevel(),
+    )
 
 
 def class_without_state(env: gymnasium.Env[Any, Any], call: Call) -> str:

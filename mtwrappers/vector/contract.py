@@ -38,7 +38,12 @@ from mtwrappers.vector.arguments import (
 )
 from mtwrappers.vector.block import BlockResult, EnvBlock, describe_env
 from mtwrappers.vector.buffers import ARRAY_SPACES, InfoColumns, ObsLayout, infer_schema
-from mtwrappers.vector.calls import EachCall, replayable
+from mtwrappers.vector.calls import (
+    EachCall,
+    find_similar_attributes,
+    replayable,
+    warn_of_new_attribute,
+)
 from mtwrappers.vector.commands import (
     Apply,
     CallEach,
@@ -581,6 +586,9 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     def set_attr(self, name: str, values: Any) -> None:
         """Sets an attribute of each environment.
 
+        A warning says if no environment had it, such as a misspelled one; as in Gymnasium, it then
+        becomes a new attribute of the outermost wrapper.
+
         Args:
             name: The attribute, looked up through the environment's wrappers.
             values: A list or tuple with one value per environment, or one value for all. (A
@@ -593,6 +601,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         values = list(values) if isinstance(values, (list, tuple)) else [values] * n
         if len(values) != n:
             raise ValueError(f"expected {n} values, one per environment, got {len(values)}")
+        hints = self._call_each(find_similar_attributes, [((name,), {})] * n)
+        warn_of_new_attribute(name, hints)
         self._call_each("set_wrapper_attr", [((name, value), {}) for value in values])
 
     def render(self) -> tuple[Any, ...]:

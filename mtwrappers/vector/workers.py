@@ -371,8 +371,9 @@ class ProcessWorker(Worker):
             return ""
         return (
             "it ended before it began: start workers only below `if __name__ == '__main__':`, in "
-            "a file (not from standard input), or pass context='fork': other contexts import the "
-            "main module again in each worker"
+            "a file (not from standard input), because other contexts than 'fork' import the main "
+            "module again in each worker; or make the environments with context='fork', such as "
+            "protocol.evaluate(policy, protocol.make_vec(workers=2, context='fork'))"
         )
 
     def describe_end(self) -> str:

@@ -12,6 +12,7 @@ from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from mtwrappers.common.arguments import explains_arguments
 from mtwrappers.common.checks import above_zero, positive
 from mtwrappers.common.spaces import as_row, require_floating_box
 from mtwrappers.common.types import AnyArray, AnySpace, Info, Options
@@ -52,6 +53,7 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
     ((8,), array([0., 0., 0., 1.], dtype=float32))
     """
 
+    @explains_arguments()
     def __init__(
         self,
         env: gymnasium.Env[AnyArray, Any],
@@ -143,6 +145,7 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
     (2, 2)
     """
 
+    @explains_arguments()
     def __init__(
         self,
         env: VectorEnv[Any, Any, Any],

@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import VectorEnv
 
+from mtwrappers.common.arguments import explains_arguments
 from mtwrappers.common.checks import above_zero, check_fraction, positive
 from mtwrappers.common.types import AnyEnv, Info, Options
 from mtwrappers.state.env_state import list_wrappers
@@ -56,6 +57,7 @@ class NormalizeRewardPerTask(PerTaskWrapper, RecordConstructorArgs):
     (-70.714, -1.0)
     """
 
+    @explains_arguments()
     def __init__(
         self,
         env: AnyEnv,
@@ -130,6 +132,7 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
     array([-1., -1.])
     """
 
+    @explains_arguments()
     def __init__(
         self,
         env: VectorEnv[Any, Any, Any],

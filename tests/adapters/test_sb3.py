@@ -324,7 +324,8 @@ def test_attributes_and_methods_of_all_and_of_some(sb3, executor):
     assert venv.get_attr("first") == [0, 7, 200]
     venv.set_attr("first", [1, 2, 3])  # one value, not one per environment
     assert venv.get_attr("first") == [[1, 2, 3]] * 3
-    venv.set_attr("new", 5, indices=2)
+    with pytest.warns(UserWarning, match="'new', which no environment had"):
+        venv.set_attr("new", 5, indices=2)
     assert venv.env_method("has_wrapper_attr", "new") == [False, False, True]
     venv.close()
     limited = partial(TimeLimit, CountingEnv(), 3)

@@ -40,7 +40,7 @@ def test_it_prints_versions_extras_workers_and_each_backend(capsys, monkeypatch,
     assert rows["metaworld"].startswith("yes: metaworld 3.")  # the extra
     assert rows["cli"].startswith(f"yes: cyclopts {version('cyclopts')}, ")
     assert not {"test", "docs"} & rows.keys()
-    assert rows["cores"] == "3 of 64, as many workers by default"
+    assert rows["cores"] == "3 of 64, as many workers as commands have by default"
     assert rows["start method"] == "fork"
     assert rows["to recover"] == "forkserver, with on_worker_failure='recover'"
     assert rows["cache folder"] == "none: only the files that you name are written"

@@ -246,7 +246,7 @@ def _files(tmp_path, monkeypatch):
         ),
         (
             "compare late.json early.json",
-            "ends of training, 9 steps and 5 steps (early.json); --force",
+            "ends of training, 9 steps and 5 steps (early.json): evaluate every run after",
         ),
         ("compare mine.json reference:expert", "results of 'expert'; did you mean 'experts'?"),
         (f"compare mine.json {EXPERTS} reference:experts", f"{EXPERTS} is given twice"),

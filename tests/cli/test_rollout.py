@@ -13,6 +13,7 @@ from mtwrappers import evaluate
 from mtwrappers.cli import film, main, rollout
 from mtwrappers.cli.user_code import UserPolicy, named_errors
 from mtwrappers.common.errors import with_place
+from mtwrappers.evaluation import PlannedEpisode
 from mtwrappers.evaluation.result import Description, EvaluationResult
 from mtwrappers.metaworld import opengl
 from tests.cli.fakes import FILES, run_rollout
@@ -215,7 +216,26 @@ def test_a_resumed_rollout_says_how_many_episodes_there_were(tmp_path, capsys):
     command = ["MT1", "--task", "reach-v3", "--episodes", "2"]
     run_rollout(tmp_path, *command)
     assert main(["rollout", *command, "--resume", "--out", str(tmp_path)]) == 0
-    assert "warning: 2 of 2 episodes are taken from" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "warning: 2 of 2 episodes are taken from" in error
+    assert "whichever policy" not in error  # the experts are always the same
+
+
+@pytest.mark.usefixtures("short_episodes")
+def test_a_resumed_rollout_of_a_file_says_how_to_tell_its_policies_apart(tmp_path, capsys):
+    path = tmp_path / "still.py"
+    path.write_text("def act(observations):\n    return [[0.0] * 4] * len(observations)\n")
+    command = ["MT1", "--task", "reach-v3", "--episodes", "2", "--policy", f"{path}:act"]
+    for name, ending in (
+        ([], "give every model another --name\n"),
+        (["--name", "a"], "for them\n"),
+    ):
+        out = tmp_path / f"out{len(name)}"
+        run_rollout(out, *command, *name)
+        capsys.readouterr()
+        assert main(["rollout", *command, *name, "--resume", "--out", str(out)]) == 0
+        warning = capsys.readouterr().err.replace("\n", " ").strip()
+        assert warning.endswith(ending.strip())
 
 
 ADAPTING = """
@@ -304,7 +324,33 @@ def test_a_video_has_the_size_and_the_length_that_are_asked_for(tmp_path):
         pytest.skip("neither EGL nor OSMesa can render here")
     command = ["MT1", "--task", "reach-v3", "--episodes", "1", "--video"]
     run_rollout(tmp_path, *command, "--size", "42", "--video-steps", "9")
-    assert imageio.imread(tmp_path / "reach-v3.mp4").shape == (3, 42, 42, 3)
+    # The frames of steps 0, 4 and 8, and of the last step.
+    assert imageio.imread(tmp_path / "reach-v3.mp4").shape == (4, 42, 42, 3)
+
+
+class Filmed:
+    """Counts its steps; a frame has their number. It ends at the step 6."""
+
+    def __init__(self):
+        self.steps = 0
+
+    def reset(self, seed, options):
+        self.steps = 0
+
+    def step(self, action):
+        self.steps += 1
+        return None, 0.0, self.steps == 6, False, {}
+
+    def render(self):
+        return self.steps
+
+
+@pytest.mark.parametrize(("length", "frames"), [(1, [0, 1]), (4, [0, 4]), (6, [0, 4, 6])])
+def test_a_video_has_the_frame_after_the_last_step(length, frames):
+    counts = []
+    episode = PlannedEpisode("reach-v3", 0, 1, 0)
+    assert [*film._draw_frames(Filmed(), episode, [None] * length, counts.append)] == frames
+    assert len(counts) == len(frames) == film.count_frames(length)
 
 
 @pytest.mark.slow
@@ -335,7 +381,7 @@ def test_a_video_shows_the_first_episode_of_each_class(tmp_path, capsys):
     (tmp_path / "reach-v3.mp4").unlink()
     assert main(["rollout", *command, "--resume", "--out", str(tmp_path)]) == 0  # it is complete
     frames = imageio.imread(tmp_path / "reach-v3.mp4")
-    assert frames.shape == (10, 480, 480, 3)
+    assert frames.shape == (11, 480, 480, 3)  # the last one shows the end
     assert len(np.unique(frames[0])) > 1
     # The hand has moved; compression alone changes a pixel by a tenth of this.
     assert np.abs(frames[0].astype(int) - frames[-1]).max() > 150

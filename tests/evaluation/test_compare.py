@@ -156,7 +156,15 @@ def test_a_difference_without_interval_says_that_runs_are_equal(monkeypatch):
     comparison.plot("plot.png")
     comparison.plot("plot.png", tasks=False)
     lines = "lines: 95% intervals over runs; dark: the interval excludes zero"
-    assert footers == [f"{lines}; without a line: equal runs", lines]
+    # The difference of the means has an interval, and the mean of the first has none.
+    assert footers == [f"{lines}; without a line: equal runs"] * 2
+    footers.clear()
+    [scattered] = compare({"one": second, "other": [result(0, a=1, b=2, c=3), second[1]]})
+    scattered.plot("plot.png", tasks=False)
+    [single] = compare({"one": second, "other": second[:1]})
+    single.plot("plot.png", tasks=False)
+    reason = "; without a line: a single run has no interval over runs"
+    assert footers == [lines, f"{lines}{reason}"]
 
 
 @pytest.mark.parametrize(

@@ -147,8 +147,10 @@ class Named:
 def test_episodes_of_another_policy_are_not_taken_in_silence(tmp_path):
     arguments = {"episodes_per_task": 2, "evidence": tmp_path / "r.npz", "resume": True}
     first = evaluate(Named(None, 0.5), scripted(SHORT), **arguments)
-    with resumed(4, 4):
+    with resumed(4, 4) as caught:
         assert evaluate(Named(None, 0.0), scripted(SHORT), **arguments) == first
+    assert "they are of whichever policy ran before" in str(caught[0].message)
+    assert str(caught[0].message).endswith("such as policy.policy_id = 'ppo, seed 1'")
     with pytest.raises(EvidenceError, match="it was begun with policy_id None, got 'b'"):
         evaluate(Named("b", 0.0), scripted(SHORT), **arguments)
     assert ActionChunks(Named("b", 0.0), 1).policy_id == "b"
@@ -158,8 +160,9 @@ def test_episodes_of_another_policy_are_not_taken_in_silence(tmp_path):
         message = f"it was begun with policy_id 'a', got {name!r}"
         with pytest.raises(EvidenceError, match=message):
             evaluate(Named(name, 0.0), scripted(SHORT), **arguments)
-    with resumed(4, 4):
+    with resumed(4, 4) as caught:
         evaluate(Named("a", 0.5), scripted(SHORT), **arguments)
+    assert str(caught[0].message).endswith("not called for them")
     with pytest.raises(TypeError, match="policy_id must be a string, got 3"):
         evaluate(Named(3, 0.5), scripted(SHORT), **arguments)
 

@@ -152,6 +152,11 @@ def test_what_is_no_protocol_is_refused(fields, message):
         SMALL.variant(**changes)
 
 
+def test_a_variant_needs_a_name_of_its_own():
+    with pytest.raises(TypeError, match=r"needs name: .*such as variant\('mine', \.\.\.\)"):
+        SMALL.variant(episodes_per_task=2)
+
+
 def test_a_published_protocol_moves_to_another_of_its_benchmarks_and_no_further():
     protocol = protocols["metaworld-3.1"].on("MT1", "push-v3")
     assert (protocol.env_id, protocol.settings.env_name) == ("mtwrappers/MT1-v0", "push-v3")

@@ -44,6 +44,11 @@ def evaluate_env(env_fn):
         "evidence must ...npz, got 'r.json'",
     ),
     refusal(
+        lambda: evaluate(np.negative, point_envs(), 1, evidence=True),
+        TypeError,
+        "evidence must be the name of a file that ends in .npz, such as evidence='e.npz'",
+    ),
+    refusal(
         lambda: evaluate(np.negative, point_envs(), 1, tasks=["x"]),
         ValueError,
         "tasks must be among ['task ...got ['x']",

@@ -1,5 +1,7 @@
 """`EvaluationResult`: its numbers, table, JSON and plot."""
 
+import json
+
 import imageio.v3 as imageio
 import numpy as np
 import pytest
@@ -246,6 +248,22 @@ def test_a_result_without_episodes_of_adaptation_says_so():
     for name in ("adaptation", "unadapted"):
         with pytest.raises(ValueError, match="no episodes of adaptation, which are the first 1 of"):
             getattr(result, name)
+
+
+@pytest.mark.parametrize(
+    "edit", [lambda data: data["episodes"].pop(3), lambda data: data.pop("score")]
+)
+def test_a_file_whose_episodes_do_not_have_its_score_is_refused(edit, tmp_path):
+    data = make_result().to_dict()
+    edit(data)
+    path = tmp_path / "edited.json"
+    path.write_text(json.dumps(data))
+    message = r"edited.json contradicts itself: its score is 'success .*by its episodes, got '"
+    with pytest.raises(ValueError, match=message):
+        EvaluationResult.load(path)
+    path.write_text(json.dumps([make_result().to_dict(), data]))
+    with pytest.raises(ValueError, match=message):
+        load_results(path)
 
 
 def test_a_file_without_results_is_not_written(tmp_path):

@@ -306,7 +306,7 @@ def test_missing_evidence_is_answered_by_its_place_and_by_the_argument(folder):
     (folder / "moved.json").write_text((folder / "push.json").read_text())
     with pytest.raises(VerificationError, match=r"there is no file .*moved\.npz ") as caught:
         verify(folder / "moved.json")
-    for way_out in ("verify(result, evidence) takes", "ask those who", "evaluate again with"):
+    for way_out in ('verify("result.json", "e.npz")', "ask those who", "evaluate again with"):
         assert way_out in str(caught.value)
     assert verify(folder / "moved.json", folder / "push.npz").ok
 

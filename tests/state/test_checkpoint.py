@@ -38,6 +38,19 @@ def test_objects_have_names(call, tmp_path):
         call(tmp_path / "run.ckpt", {"steps": 3})
 
 
+@pytest.mark.parametrize("call", [mt.save_checkpoint, mt.load_checkpoint])
+def test_a_checkpoint_of_nothing_is_refused_and_the_old_file_stays(call, tmp_path):
+    path = tmp_path / "run.ckpt"
+    mt.save_checkpoint(path, progress={"steps": 3})
+    data = path.read_bytes()
+    message = (
+        rf"{call.__name__} needs at least one object.*such as {call.__name__}\(path, envs=envs"
+    )
+    with pytest.raises(TypeError, match=message):
+        call(path)
+    assert path.read_bytes() == data
+
+
 # What goes in comes out.
 
 
@@ -472,7 +485,7 @@ def test_what_could_not_be_put_back_is_named_before_anything_is_loaded(tmp_path)
         progress = {"steps": 1}
         mt.save_checkpoint(tmp_path / "run", envs=envs, progress=progress)
         progress["steps"] = 2
-        envs.set_attr("spare", 1)
+        envs.call("set_wrapper_attr", "spare", 1)
         message = r"not loaded, because envs could not be put back .*: environment 0 was called"
         with pytest.raises(CheckpointError, match=message):
             mt.load_checkpoint(tmp_path / "run", envs=envs, progress=progress)

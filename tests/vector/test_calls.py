@@ -1,7 +1,9 @@
 """The arguments of executors: constructors, tasks, seeds, options, attributes."""
 
+import os
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -214,6 +216,28 @@ def test_call_runs_methods_and_functions_where_the_environments_are(executor):
         assert [value.tolist() for value in envs.get_attr("first")] == [[1, 2]] * 2
 
 
+@both_executors
+def test_an_attribute_that_no_environment_has_is_set_with_a_warning(executor):
+    with closing(executor([make_limited, partial(make_limited, first=100)], 2)) as envs:
+        message = r"a new attribute 'lenght', which no environment had.*: did you mean 'length'\?$"
+        with pytest.warns(UserWarning, match=message) as caught:
+            envs.set_attr("lenght", 5)
+        assert caught[0].filename == __file__
+        assert envs.get_attr("lenght") == (5, 5) != envs.get_attr("length")
+        with pytest.warns(UserWarning, match="'qqq', which .*: to add it on purpose, define it in"):
+            envs.set_attr("qqq", 5)
+        envs.set_attr("qqq", 6)  # by now it is known
+        assert envs.get_attr("qqq") == (6, 6)
+
+
+@both_executors
+def test_an_attribute_that_some_environments_have_is_set_without_a_warning(executor):
+    with closing(executor([CountingEnv, FileOnCloseEnv], 2)) as envs:
+        envs.set_attr("path", Path("unused"))
+        assert envs.get_attr("path") == (Path("unused"),) * 2
+        envs.set_attr("path", [None, Path(os.devnull)])  # which can be touched
+
+
 # Wrappers of ours, and the end.
 
 
@@ -239,6 +263,8 @@ def test_a_meta_vector_wrapper_forwards_everything(executor):
 
 
 class FileOnCloseEnv(CountingEnv):
+    path = None
+
     def close(self):
         self.path.touch()
 

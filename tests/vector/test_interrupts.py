@@ -190,7 +190,7 @@ def test_an_interrupt_in_the_middle_of_a_message_costs_nothing():
         os.kill(stopped_pid, signal.SIGSTOP)
         Timer(2, os.kill, (os.getpid(), signal.SIGINT)).start()
         with pytest.raises(KeyboardInterrupt):
-            envs.set_attr("unread", [np.zeros(1_000_000)] * 4)
+            envs.call("set_wrapper_attr", "unread", np.zeros(1_000_000))
         with suppress(ProcessLookupError):
             os.kill(stopped_pid, signal.SIGCONT)
         start_time = time.monotonic()
@@ -263,7 +263,7 @@ def test_a_time_limit_of_ones_own_is_no_end_of_a_worker():
         signal.setitimer(signal.ITIMER_REAL, 0.3)
         try:
             with pytest.raises(TimeoutError, match="my time limit"):
-                envs.set_attr("unread", [np.zeros(1_000_000)] * 4)
+                envs.call("set_wrapper_attr", "unread", np.zeros(1_000_000))
         finally:
             signal.signal(signal.SIGALRM, previous_handler)
             os.kill(pids[0], signal.SIGCONT)

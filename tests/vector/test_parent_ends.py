@@ -260,7 +260,7 @@ def test_a_main_module_that_cannot_be_imported_again_is_told_what_to_do(source, 
     assert last_line.startswith(worker_died)
     assert (
         "it ended before it began: start workers only below `if __name__ == '__main__':`, in a "
-        "file (not from standard input), or pass context='fork'"
+        "file (not from standard input), because other contexts than 'fork' import the main module"
     ) in last_line
     if source == "a file":  # here, and once in each worker, which says nothing more
         assert stdout.count("the script runs") == 3

@@ -100,7 +100,7 @@ def test_a_replacement_that_was_interrupted_is_made_by_the_next_call(monkeypatch
         with monkeypatch.context() as patch:
             patch.setattr(envs._pool.workers[0], "start", raise_interrupt)
             with pytest.raises(KeyboardInterrupt):
-                envs.set_attr("unread", [np.zeros(1_000_000)] * 4)
+                envs.call("set_wrapper_attr", "unread", np.zeros(1_000_000))
         assert equal(envs.reset(seed=0), expected)
 
 

@@ -260,6 +260,11 @@ def test_odd_arguments_of_workers_are_named(call, error, message):
         lambda envs: envs.reset(options="x"), TypeError, "options must be a dict or None, got 'x'"
     ),
     refusal(
+        lambda envs: envs.reset(options=[{"task_state": 3}] * 2),
+        TypeError,
+        'options must be a dict or None, got [...: for ...pass {"env_options": [...]}',
+    ),
+    refusal(
         lambda envs: envs.reset(options={"reset_mask": np.ones(2, int)}),
         TypeError,
         "...bool array, got one of int64",

@@ -560,6 +560,16 @@ def with_task_id(task_id):
         "rewards would be normalized twice: the environments are in NormalizeReward already",
     ),
     refusal(
+        lambda: VectorNormalizeRewardPerTask(three_envs(), gama=0.9),
+        TypeError,
+        "VectorNormalizeRewardPerTask got an unexpected ...'gama': did you mean 'gamma'?",
+    ),
+    refusal(
+        lambda: NormalizeObservationPerTask(CountingEnv(), num_task=2),
+        TypeError,
+        "NormalizeObservationPerTask got an unexpected ...'num_task': did you mean 'num_tasks'",
+    ),
+    refusal(
         lambda: VectorNormalizeRewardPerTask(VectorNormalizeRewardPerTask(three_envs())),
         ValueError,
         "rewards would be normalized twice: ...in VectorNormalizeRewardPerTask already",
