@@ -108,7 +108,7 @@ def evaluate(
     keep their task, also where resets draw others (``sample_tasks_on_reset``): only if none was set
     there, each episode draws one, by its seed. The result records the tasks that are kept, what
     ``get_task()`` returns, if they are numbers or dicts of numbers. A warning says if tasks that
-    were set are not kept, and another names tasks that are in no episode.
+    were set are not kept, if all are equal because none were set, or if some are in no episode.
 
     **Seeds.** Every episode begins with a reset to its own seed. If a policy is deterministic or
     draws from its argument ``rng``, and each action depends only on its own observation, not on the
@@ -353,6 +353,7 @@ def run_evaluation(
             _warn_of_other_tasks(inner, plan)
         warn_of_empty_statistics(envs)
         fields = _describe_evaluation(actor.action_chunk, envs, plan, protocol)
+        _warn_of_equal_tasks(envs, fields["design"])
         episodes: dict[Any, Episode] = {}
         writer = None
         if evidence is not None:
@@ -633,6 +634,24 @@ def _warn_of_other_tasks(envs: MetaVectorEnv, plan: Plan) -> None:
             f"evaluates {len(plan.tasks)} of {num_tasks} tasks, {short(list(plan.tasks))} and not "
             f"{short(list(other_tasks))}: the environments stay on their current task; make them "
             "with sample_tasks_on_reset=True to evaluate all, or pass tasks=[...] to choose",
+            stacklevel=find_stacklevel(),
+        )
+
+
+def _warn_of_equal_tasks(envs: Any, design: Design) -> None:
+    """Warns if environments that were made for several tasks keep equal ones.
+
+    The ids of this package have as many tasks as environments unless ``meta_batch_size`` is given:
+    without it, nobody has asked for several.
+    """
+    kept_tasks = list((design.kept_tasks or {}).values())
+    spec = envs.spec
+    asked_for_several = spec is None or spec.kwargs.get("meta_batch_size") is not None
+    if len(kept_tasks) > 1 and asked_for_several and all(t == kept_tasks[0] for t in kept_tasks):
+        warnings.warn(
+            f"get_task() returns the same for all {len(kept_tasks)} tasks, {short(kept_tasks[0])}: "
+            "call envs.set_tasks before the evaluation, or make copies of one task, as in "
+            "as_vector(make, 4)",
             stacklevel=find_stacklevel(),
         )
 

@@ -19,6 +19,7 @@ from decimal import ROUND_CEILING, Context
 from pathlib import Path
 from typing import Any
 
+from gymnasium.vector import VectorEnv
 from numpy.random import PCG64, Generator, SeedSequence
 
 from mtwrappers.common.checks import check_flag, check_fraction, not_negative
@@ -174,8 +175,8 @@ def verify(
         DependencyNotInstalled: If ``progress`` is set and rich is not installed.
         EvidenceError: If the evidence is not such a file.
         OSError: If a file cannot be read.
-        TypeError: If ``result`` is not the name of a file, ``progress`` is not a bool, or
-            ``workers`` are passed with ``envs``.
+        TypeError: If ``result`` or ``evidence`` is not the name of a file, ``envs`` is not a vector
+            environment, ``progress`` is not a bool, or ``workers`` are passed with ``envs``.
         VerificationError: If the result contradicts itself, or cannot be replayed here.
         ValueError: If ``sample`` is not a number in [0, 1], or ``workers`` is not zero or a
             positive integer.
@@ -190,6 +191,11 @@ def verify(
     """
     sample = check_fraction(sample, "sample")
     bar = ProgressBar(check_flag(progress, "progress"))
+    if isinstance(evidence, VectorEnv):
+        raise TypeError("evidence is the name of a file: pass environments as envs=")
+    if envs is not None and not isinstance(envs, VectorEnv):
+        hint = ": call it" if callable(envs) else ""
+        raise TypeError(f"envs must be a vector environment, got {short(envs)}{hint}")
     if envs is not None and workers is not None:
         raise TypeError("workers are for environments made by this call, got envs")
     num_workers = 0 if workers is None else not_negative(workers, "workers")

@@ -355,3 +355,14 @@ def test_whether_a_task_was_set_is_part_of_the_state():
     other = pendulums(GRAVITIES, 1, sample_tasks_on_reset=True)
     set_state(other, get_state(envs, between_episodes=True))
     assert evaluate_pendulums(other)[1] == [[8.25] * 3]
+
+
+def test_tasks_that_were_forgotten_are_a_warning():
+    named = [lambda name=name: mtwrappers.TaskNameWrapper(make(), name) for name in ("near", "far")]
+    with contextlib.closing(mtwrappers.as_vector(named)) as envs:
+        with pytest.warns(UserWarning, match=r"the same for all 2 tasks, .*call envs\.set_tasks"):
+            evaluate(move_right, envs, 1)
+        envs.set_tasks(GOALS)
+        evaluate(move_right, envs, 1)  # warnings are errors
+    with contextlib.closing(mtwrappers.as_vector(make, 2)) as envs:  # two copies of one task
+        evaluate(move_right, envs, 1)

@@ -156,6 +156,16 @@ def folder(tmp_path_factory):
         "the functions that make its environments",
     ),
     refusal(
+        lambda: verify("r.json", as_vector(CountingEnv)),
+        TypeError,
+        "evidence is the name of a file: pass environments as envs=",
+    ),
+    refusal(
+        lambda: verify("r.json", envs=counting_makers),
+        TypeError,
+        "envs must be a vector environment, got <function counting_makers ...>: call it",
+    ),
+    refusal(
         lambda: evaluate(push, counting_makers(2)),
         TypeError,
         "envs must be ...: pass mtwrappers.as_vector of these functions",
