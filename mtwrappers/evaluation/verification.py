@@ -193,11 +193,11 @@ def verify(
     bar = ProgressBar(check_flag(progress, "progress"))
     if isinstance(evidence, VectorEnv):
         raise TypeError("evidence is the name of a file: pass environments as envs=")
+    if envs is not None and workers is not None:
+        raise TypeError("workers are for environments made by this call, got envs")
     if envs is not None and not isinstance(envs, VectorEnv):
         hint = ": call it" if callable(envs) else ""
         raise TypeError(f"envs must be a vector environment, got {short(envs)}{hint}")
-    if envs is not None and workers is not None:
-        raise TypeError("workers are for environments made by this call, got envs")
     num_workers = 0 if workers is None else not_negative(workers, "workers")
     claims = read_claims(result)
     evidence = evidence_beside(result) if evidence is None else evidence
