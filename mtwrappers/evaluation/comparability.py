@@ -10,6 +10,7 @@ from typing import Any
 from mtwrappers.common.checks import check_flag
 from mtwrappers.common.counts import format_count
 from mtwrappers.common.errors import short
+from mtwrappers.evaluation.episodes import describe_copies
 from mtwrappers.evaluation.origin import comparable_settings
 from mtwrappers.evaluation.plan import Design
 from mtwrappers.evaluation.protocol import Protocol, count_needed_episodes
@@ -34,7 +35,7 @@ class ComparedRuns:
         protocols: The protocols that were followed, each once.
         mismatch: The reason if they are not comparable, or ``""``.
         left_out: Sentences about results that are in no run.
-        duplicates: Sentences about runs that did the same.
+        duplicates: Sentences about runs that did the same, or whose episodes are copies.
         silence: Sentences about tasks of which no run of a method reports success.
         unknown: Sentences about what results do not say, and so was not compared.
     """
@@ -122,7 +123,7 @@ def select_runs(
         tuple(protocols),
         mismatch,
         left_out=tuple(left_out),
-        duplicates=tuple(_find_duplicates(all_runs)),
+        duplicates=(*_find_duplicates(all_runs), *_find_copies(all_runs)),
         silence=tuple(filter(None, silence)),
         unknown=tuple(filter(None, [_describe_unknown(all_runs)])),
     )
@@ -156,6 +157,12 @@ def _find_duplicates(runs: Iterable[Run]) -> list[str]:
                 break
         earlier_runs.append(run)
     return sentences
+
+
+def _find_copies(runs: Iterable[Run]) -> list[str]:
+    """A sentence for each run of which episodes are copies of others."""
+    copies = [(run.label, describe_copies(run.result.episodes)) for run in runs]
+    return [f"{label}: {sentence}" for label, sentence in copies if sentence]
 
 
 def _describe_silence(name: str, runs: Sequence[Run], tasks: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_choice, check_success
+from mtwrappers.common.errors import short
 from mtwrappers.evaluation.plan import PlannedEpisode
 
 METRICS = ("success_once", "success_final", "return", "length")
@@ -233,3 +234,28 @@ class EpisodeRecord:
             steps_to_success=steps.index(True) + 1 if runs else None,
             longest_success=max(runs, default=0) if reports else None,
         )
+
+
+def describe_copies(episodes: Iterable[Episode]) -> str:
+    """A sentence about tasks whose episodes are copies of others, or ``""``.
+
+    Where resets depend on the goal alone, as on Meta-World, a deterministic policy repeats its
+    episode if a goal is drawn again. Trials of few-shot evaluation repeat their goals on purpose.
+    """
+    by_task: dict[str, list[Episode]] = {}
+    for episode in episodes:
+        if episode.trial is None:
+            by_task.setdefault(episode.task, []).append(episode)
+    tasks, num_goals = [], 0
+    for task, task_episodes in by_task.items():
+        goals = {episode.task_state for episode in task_episodes}
+        outcomes = {(e.task_state, e.episode_return, e.length) for e in task_episodes}
+        if 1 < len(goals) == len(outcomes) < len(task_episodes):
+            tasks.append(task)
+            num_goals = len(goals)
+    if not tasks:
+        return ""
+    return (
+        f"the episodes of {short(tasks)} are copies of those on {num_goals} goals, which intervals "
+        "count as independent: evaluate each goal once"
+    )

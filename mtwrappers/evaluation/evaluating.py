@@ -18,7 +18,7 @@ from mtwrappers.common.checks import check_flag, check_keywords, check_name, pos
 from mtwrappers.common.counts import format_count
 from mtwrappers.common.errors import short
 from mtwrappers.evaluation.description import Description
-from mtwrappers.evaluation.episodes import Episode
+from mtwrappers.evaluation.episodes import Episode, describe_copies
 from mtwrappers.evaluation.evidence import EvidenceWriter, read_journal
 from mtwrappers.evaluation.loop import (
     Observer,
@@ -384,7 +384,10 @@ def run_evaluation(
         )
         if writer is not None:
             fields["evidence"] = writer.digest
-    return EvaluationResult(tuple(episodes[planned.place] for planned in plan.episodes), **fields)
+    result = EvaluationResult(tuple(episodes[planned.place] for planned in plan.episodes), **fields)
+    if copies := describe_copies(result.episodes):
+        warnings.warn(copies, stacklevel=find_stacklevel())
+    return result
 
 
 def warn_of_no_adaptation(policy: Any) -> None:
@@ -644,6 +647,8 @@ def _warn_of_equal_tasks(envs: Any, design: Design) -> None:
     The ids of this package have as many tasks as environments unless ``meta_batch_size`` is given:
     without it, nobody has asked for several.
     """
+    if has_everywhere(envs.unwrapped, "held_phase"):  # which has some of the tasks
+        return
     kept_tasks = list((design.kept_tasks or {}).values())
     spec = envs.spec
     asked_for_several = spec is None or spec.kwargs.get("meta_batch_size") is not None

@@ -5,11 +5,12 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 
 import mtwrappers
-from mtwrappers import MetaIterativeEnvExecutor, evaluate
+from mtwrappers import MetaIterativeEnvExecutor, compare, evaluate
 from mtwrappers.samplers import rollout
 from tests.evaluation.fakes import Diary, ScriptedEnv, Telling, drawn, lengths, ones, scripted
 from tests.vector.fakes import all_modes
@@ -188,3 +189,22 @@ def test_a_policy_is_six_functions_in_four_files_away_from_evaluate():
     evaluate(policy, scripted([{}]), 1)
     assert len(stack) <= 6
     assert len({*stack}) <= 4
+
+
+def test_copies_of_episodes_are_said_by_evaluation_and_comparison():
+    """With more episodes than goals, a deterministic policy repeats them."""
+    settings = {"env_name": "reach-v3", "num_goals": 2, "max_episode_steps": 3}
+    results = {}
+    with closing(gymnasium.make_vec("mtwrappers/MT1-v0", **settings)) as envs:
+        for name, action in {"still": 0.0, "up": 1.0}.items():
+            policy = partial(np.full, (1, 4), action)
+            evaluate(lambda obs, policy=policy: policy(), envs, 2)  # each goal once, without a word
+            with pytest.warns(UserWarning, match=r"\['reach-v3'\] are copies of those on 2 goals"):
+                results[name] = [evaluate(lambda obs, policy=policy: policy(), envs, 3)]
+
+        def draw_actions(obs, rng):
+            return [rng[0].uniform(-1, 1, 4)]
+
+        evaluate(draw_actions, envs, 3)  # noise makes other episodes of the same goals
+    [comparison] = compare(results)
+    assert len([note for note in comparison.notes if "copies of those on 2 goals" in note]) == 2
