@@ -59,26 +59,31 @@ def explains_arguments(
             and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
         ]
 
+        known = {*visible, *keywords}
+
+        def find_name(args: tuple[object, ...]) -> str:
+            is_constructor = function.__name__ == "__init__"
+            return type(args[0]).__name__ if is_constructor else function.__qualname__
+
         @functools.wraps(function)
         def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-            name = function.__qualname__
-            if function.__name__ == "__init__":
-                name = type(args[0]).__name__
             if len(args) > len(positional):
                 listed = f" ({', '.join(visible)})" if visible else ""
                 raise TypeError(
-                    f"{name} takes "
+                    f"{find_name(args)} takes "
                     f"{format_count(len(visible), 'positional argument')}{listed}, got "
                     f"{len(args) - len(positional) + len(visible)}: pass others by name: "
                     f"{example or ', '.join(keywords)}"
                 )
-            if not example:
-                check_keywords(kwargs, [*visible, *keywords], name, hints)
+            if not example and not known.issuperset(kwargs):
+                check_keywords(kwargs, known, find_name(args), hints)
             passed = {*positional[: len(args)], *kwargs}
             missing = [argument for argument in required if argument not in passed]
             if missing:
                 ends = [hints[argument] for argument in missing if hints and argument in hints]
-                raise TypeError(": ".join([f"{name} needs {', '.join(missing)}", *ends[:1]]))
+                raise TypeError(
+                    ": ".join([f"{find_name(args)} needs {', '.join(missing)}", *ends[:1]])
+                )
             return function(*args, **kwargs)
 
         return checked

@@ -175,6 +175,13 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
         assert isinstance(self._task_state, int)  # as are all task states of a list
         return (self._task_state,)
 
+    @property
+    def settable_task_ids(self) -> tuple[int, ...]:
+        """The task id of each task state that can be set, without repetition."""
+        ids = self._require_indices(self._task_set.ids, "settable_task_ids")
+        states = self._require_indices(self._task_set.states, "settable_task_ids")
+        return tuple(sorted({ids[state] for state in states}))
+
     def _require_indices(self, indices: tuple[int, ...] | None, name: str) -> tuple[int, ...]:
         if indices is None:
             raise AttributeError(

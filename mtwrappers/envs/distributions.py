@@ -43,7 +43,7 @@ class Distribution(abc.ABC):
 
     def describe(self) -> str:
         """The shape of a value, and which values can be drawn."""
-        numbers = f"{self.space.shape} numbers" if self.space.shape else "a number"
+        numbers = f"numbers of shape {self.space.shape}" if self.space.shape else "a number"
         return f"{numbers}, {self}"
 
     def check(self, value: object, name: str) -> Value:

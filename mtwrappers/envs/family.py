@@ -152,7 +152,10 @@ class FamilyTasks(Tasks[Task]):
             items = self._distributions.items()
             expected = ", ".join(f"{key!r}: {entry.describe()}" for key, entry in items)
             hint = ""
-            if isinstance(task_state, int) and self.listed is not None:
+            is_index = isinstance(task_state, (int, np.integer)) and not isinstance(
+                task_state, bool
+            )
+            if is_index and self.listed is not None:
                 hint = (
                     ": a task is not an index; pass tasks[i] of the environment, in vector "
                     "environments envs.get_attr('tasks')[0][i]"

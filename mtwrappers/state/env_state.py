@@ -288,12 +288,11 @@ def _find_layer(env: Any, bottom: bool) -> _Layer | None:
 
 
 def _inherits_state_without(cls: type[Any], name: str) -> bool:
-    """Whether a class inherits ``get_state`` from one to which a subclass has added a method."""
+    """Whether a class inherits ``get_state`` from one without a method that itself has."""
     if not name or not hasattr(cls, name) or not _has_methods(cls):
         return False
-    state_class = next(base for base in cls.__mro__ if "get_state" in vars(base))
-    method_class = next(base for base in cls.__mro__ if name in vars(base))
-    return method_class is not state_class and issubclass(method_class, state_class)
+    declaring_class = next(base for base in cls.__mro__ if "get_state" in vars(base))
+    return not hasattr(declaring_class, name)
 
 
 def _has_methods(cls: type[Any]) -> bool:

@@ -65,7 +65,8 @@ _IF_BOTH = (_MODULE, "code in ")
 # The functions that are being described, which may refer to each other.
 _OUTER: ContextVar[frozenset[int]] = ContextVar("outer", default=frozenset())
 _NOTHING = object()  # where there is no such argument
-_INNER_ENVS = ("env", "envs", "venv", "vec_env", "environment")  # how wrappers name what they wrap
+# How the parameters of wrappers for what they wrap end, such as base_env and venv.
+_ENV_ENDINGS = ("env", "envs", "environment")
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = 100
 
@@ -228,7 +229,7 @@ def _takes_arguments(cls: type[Any]) -> bool:
         return True
     if issubclass(cls, (gymnasium.Wrapper, VectorWrapper)):
         # The environment inside; some wrappers make it themselves, from their arguments.
-        names = [name for name in names if name not in _INNER_ENVS]
+        names = [name for name in names if not name.endswith(_ENV_ENDINGS)]
     return any(name != "render_mode" for name in names)
 
 

@@ -438,9 +438,10 @@ class EnvBlock:
             result = call()
         except Exception as exc:
             # Some environments raise as little as a missing key, without the task that lacks it.
-            tasks = [*map(short, (*args, *kwargs.values()))]
-            if record.is_task_setter and not all(task in str(exc) for task in tasks):
-                with_place(exc, f"{name}({', '.join(tasks)})")
+            if record.is_task_setter:
+                tasks = [*map(short, (*args, *kwargs.values()))]
+                if not all(task in str(exc) for task in tasks):
+                    with_place(exc, f"{name}({', '.join(tasks)})")
             raise
         if self._logged:
             self.notes[i] = CallOutcome(raised=False, without_state=without_state)

@@ -633,13 +633,14 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
     if not TYPE_CHECKING:  # otherwise, checkers of types would accept any name
 
-        def __getattr__(self, name: str) -> NoReturn:
+        def __getattr__(self, name: str) -> Any:
             """Raises `AttributeError`, which says what to call for a method of environments."""
             if name in _INSTEAD:
                 raise AttributeError(
                     f"{type(self).__name__!r} object has no attribute {name!r}: {_INSTEAD[name]}"
                 )
-            object.__getattribute__(self, name)  # raises again, such as the error of a property
+            # Usually this raises again, such as the error of a property.
+            return object.__getattribute__(self, name)
 
     # Where the environments are.
 

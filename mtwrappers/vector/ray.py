@@ -235,7 +235,7 @@ class ActorWorker(Worker):
         """Takes what the actor has answered."""
         if not self._host:
             self._host, self.timeout = data, self._settings.seconds_of_silence
-            self.answers[HELLO] = EMPTY
+            self.encoded_answers[HELLO] = EMPTY
             return
         answers, written = data
         # A reply that comes late has the results of an earlier command.
@@ -243,7 +243,7 @@ class ActorWorker(Worker):
             self.buffers.unpack(written)
         for call in sorted(answers):
             number, answer = answers[call]
-            self.answers[number] = answer
+            self.encoded_answers[number] = answer
             self._last_received = max(self._last_received, call)
 
     def is_alive(self) -> bool:

@@ -1,6 +1,7 @@
 """The side of a worker: it decodes commands, runs them in a block, and encodes the answers.
 
-What the executor does with the encodings is in `mtwrappers.vector.workers`.
+Both directions of the encodings are here. What the executor does with them is in
+`mtwrappers.vector.workers`.
 """
 
 from __future__ import annotations
@@ -172,16 +173,34 @@ def decode_answer(data: bytes, command: Command, rows: slice) -> Answer:
     """
     environments = format_range("environment", rows.start, rows.stop - 1)
     place = f"the answer of {environments} to {command.name}() cannot be read here"
-    try:
-        has_run, is_unknown, notes, content = pickle.loads(data)
-    except Exception as exc:  # such as a module that only workers have
-        return Answer(failure=with_place(exc, place), has_run=False, is_unknown=True)
-    try:
-        result, failure, text = pickle.loads(content)
-    except Exception as exc:
-        failure = with_place(exc, place)
+    values, error = _unpickle(data)
+    if error is not None:
+        return Answer(failure=with_place(error, place), has_run=False, is_unknown=True)
+    has_run, is_unknown, notes, content = values
+    values, error = _unpickle(content)
+    if error is not None:
+        failure = with_place(error, place)
         return Answer(notes=notes, failure=failure, has_run=has_run, is_unknown=is_unknown)
+    result, failure, text = values
     return Answer(result, notes, failure, text, has_run, is_unknown)
+
+
+def _unpickle(data: bytes) -> tuple[Any, Exception | None]:
+    """Reads a pickle, and returns its value, or the error if it cannot be read.
+
+    Raises:
+        Exception: If a signal's handler raises meanwhile, which says nothing about the pickle.
+    """
+    try:
+        return pickle.loads(data), None
+    except Exception as exc:
+        first_error = exc
+    # An error of the pickle, such as a module that only workers have, comes again.
+    try:
+        pickle.loads(data)
+    except Exception as exc:
+        return None, exc
+    raise first_error  # of a signal's handler; the next call reads the answer again
 
 
 def serve(commands: Connection, answers: Connection, memory: Connection, life: Connection) -> None:

@@ -125,7 +125,7 @@ class Worker(abc.ABC):
         timeout: Seconds of silence after which it counts as hung.
         buffers: The results of its environments, in this process.
         records: The commands that it was given, by their number, until a journal has them.
-        answers: The encoded answers that have arrived, by the number of their command.
+        encoded_answers: The answers that have arrived, by the number of their command.
         was_started: Whether it has ever answered, since it was started.
         shares_memory: Whether its writes are visible at once.
     """
@@ -140,7 +140,7 @@ class Worker(abc.ABC):
     def __init__(self, rows: slice) -> None:
         self.rows = rows
         self.records: dict[int, Record] = {}
-        self.answers: dict[int, bytes] = {}
+        self.encoded_answers: dict[int, bytes] = {}
 
     @abc.abstractmethod
     def start(self) -> None:
@@ -170,7 +170,8 @@ class Worker(abc.ABC):
     def receive(workers: Sequence[Any], seconds: float) -> list[Any]:
         """Waits for data from some workers, at most for some seconds.
 
-        It adds complete answers to `answers`, and sets the state of workers that have ended.
+        It adds complete answers to `encoded_answers`, and sets the state of workers that have
+        ended.
 
         Returns:
             The workers from which data has arrived.
@@ -199,7 +200,7 @@ class Worker(abc.ABC):
 
     def read_failure(self, number: int) -> BaseException | None:
         """The failure in the answer to the command with this number, if there is one."""
-        data = self.answers.get(number, EMPTY)
+        data = self.encoded_answers.get(number, EMPTY)
         if data == EMPTY:
             return None
         return decode_answer(data, self.records[number].command, self.rows).failure
@@ -331,7 +332,7 @@ class ProcessWorker(Worker):
             if size < end:
                 break
             data = b"".join(self._chunks)
-            self.answers[number] = data[HEADER.size : end]
+            self.encoded_answers[number] = data[HEADER.size : end]
             # After the answer was taken, because it can be taken twice.
             self._chunks[:] = [data[end:]] if size > end else []
             has_answers = True
@@ -436,7 +437,7 @@ class WorkerPool(Pool):
         if lost := self._gather(self.workers, HELLO):
             self._replace(lost, None)
         for worker in self.workers:
-            worker.records, worker.answers = {}, {}
+            worker.records, worker.encoded_answers = {}, {}
             worker.state = WorkerState.READY
         return self.set_up(self._build)
 
@@ -501,16 +502,16 @@ class WorkerPool(Pool):
         earlier: list[Answer] = []
         for worker in self.workers:
             for record_number, record in sorted(worker.records.items()):
-                if record_number not in worker.answers:
-                    continue  # it was never written, because commands are answered in order
-                data = worker.answers[record_number]
-                if record.answer is not None:
-                    answer = record.answer  # an exception has interrupted `end` before
-                elif data == EMPTY:  # as of most steps
-                    answer = NO_RESULT
-                else:
-                    answer = decode_answer(data, record.command, record.rows)
-                record.answer = answer
+                answer = record.answer  # of an `end` that an exception has interrupted
+                if answer is None:
+                    data = worker.encoded_answers.get(record_number)
+                    if data is None:
+                        continue  # it was never written, because commands are answered in order
+                    if data == EMPTY:  # as of most steps
+                        answer = NO_RESULT
+                    else:
+                        answer = decode_answer(data, record.command, record.rows)
+                    record.answer = answer
                 if answer.is_unknown:
                     self._end_unknown(worker)
                 elif self.logs is not None:
@@ -522,7 +523,7 @@ class WorkerPool(Pool):
         if self.logs is not None:
             self._paused = self.buffers.paused.copy()
         for worker in self.workers:
-            worker.records, worker.answers = {}, {}
+            worker.records, worker.encoded_answers = {}, {}
         self.is_settled = all(worker.state is WorkerState.READY for worker in self.workers)
         for answer in earlier:
             if answer.failure is not None:
@@ -581,11 +582,11 @@ class WorkerPool(Pool):
         deadlines = {worker: now + worker.timeout for worker in workers}
         while now < until:
             for worker, deadline in [*deadlines.items()]:
-                if number in worker.answers:
+                if number in worker.encoded_answers:
                     worker.was_started = True
                     del deadlines[worker]
                     continue
-                if number not in worker.records:  # another call came between, and `end` raises
+                if number not in worker.records:  # another call came between; the caller raises
                     del deadlines[worker]
                     continue
                 if now >= deadline and worker.state not in _LOST:
@@ -633,7 +634,7 @@ class WorkerPool(Pool):
     def _start(self, worker: Worker) -> None:
         """Starts a worker."""
         # It answers once it has started, as if it had been given this command.
-        worker.records, worker.answers = {HELLO: Record(Sync(), worker.rows)}, {}
+        worker.records, worker.encoded_answers = {HELLO: Record(Sync(), worker.rows)}, {}
         worker.was_started = False
         worker.state = WorkerState.STARTING
         worker.start()
@@ -662,6 +663,7 @@ class WorkerPool(Pool):
                     raise  # of a signal's handler
                 self._give_up(reason, exc)
         lost = self._gather(workers, HELLO)
+        self._require_answers(workers, lost, HELLO)
         current = self._number
         commands = [*self._setup.values()]
         if self.logs is not None:
@@ -671,17 +673,19 @@ class WorkerPool(Pool):
             for worker in restoring:
                 worker.state = WorkerState.RESTORING
             self.begin(command, restoring)
-            lost += self._gather(restoring, self._number)
+            restoring_number = self._number
+            lost += self._gather(restoring, restoring_number)
+            self._require_answers(restoring, lost, restoring_number)
             for worker in restoring:
                 if worker in lost:
                     continue
-                failure = worker.read_failure(self._number)
+                failure = worker.read_failure(restoring_number)
                 if failure is not None:
                     self._give_up(reason, failure)
         self._number = current
         ready = [worker for worker in workers if worker not in lost]
         for worker in ready:
-            worker.records, worker.answers = {}, {}
+            worker.records, worker.encoded_answers = {}, {}
             worker.state = WorkerState.READY
         asked = [worker for worker in ready if worker in repeated]
         for worker in asked:
@@ -695,6 +699,12 @@ class WorkerPool(Pool):
             if worker in repeated:
                 worker.records[current] = repeated[worker]
         return lost + self._gather(asked, current)
+
+    @staticmethod
+    def _require_answers(workers: Sequence[Worker], lost: Sequence[Worker], number: int) -> None:
+        """Raises `RuntimeError` if another call has taken the answers of workers that are alive."""
+        if any(w not in lost and number not in w.encoded_answers for w in workers):
+            raise RuntimeError(OTHER_CALL)
 
     def _give_up(self, reason: str, failure: BaseException) -> NoReturn:
         """Ends all workers, because a lost one cannot be replaced."""

@@ -140,9 +140,11 @@ def _require_one_task(env: AnyEnv) -> None:
                 "MTEnv with FlattenMTEnv(env, task_encoding='none')"
             )
         layer = layer.env
-    if not env.has_wrapper_attr("task_ids"):
+    # An environment may refuse a part of its task ids, such as a benchmark with task_states.
+    name = "settable_task_ids" if env.has_wrapper_attr("settable_task_ids") else "task_ids"
+    if not env.has_wrapper_attr(name):
         return
-    num_tasks = len({*env.get_wrapper_attr("task_ids")})
+    num_tasks = len({*env.get_wrapper_attr(name)})
     if num_tasks > 1:
         raise ValueError(
             f"TaskOnehotWrapper is for an environment of one task, but {env} can switch between "

@@ -70,7 +70,7 @@ def test_a_set_of_ones_own_makes_an_mtenv():
     restored.set_state(json.loads(json.dumps(env.get_state())))
     assert equal(restored.reset(), env.reset())
     assert restored.get_task_state() == "b"
-    for name in ("num_tasks", "task_ids", "task_states"):
+    for name in ("num_tasks", "task_ids", "task_states", "settable_task_ids"):
         with pytest.raises(AttributeError, match=f"has no {name}: its task states are not indices"):
             getattr(env, name)
 

@@ -291,6 +291,26 @@ def test_a_class_that_adds_a_method_does_not_inherit_a_state_for_it():
     assert find_undeclared(declared, "open_tasks") == ""
 
 
+def test_a_mixin_that_adds_a_method_beside_an_inherited_state_is_named():
+    class Gravity:
+        def set_gravity(self, gravity):
+            self.gravity = gravity
+
+    class Mixed(Gravity, mt.PointGoalEnv):
+        pass
+
+    assert find_undeclared(Mixed(), "set_gravity") == "Mixed"
+    assert find_undeclared(Mixed(), "set_task") == ""
+
+
+def test_an_override_of_a_method_keeps_the_inherited_state():
+    class Rounded(mt.PointGoalEnv):
+        def set_task(self, task):
+            super().set_task({"goal": tuple(round(x) for x in task["goal"])})
+
+    assert find_undeclared(Rounded(), "set_task") == ""
+
+
 @pytest.mark.parametrize("name", ["env", "reset", "__class__", "_saved_kwargs", "np_random"])
 def test_a_state_sets_no_attribute_of_a_wrapper_without_one(name):
     env = CountsResets(CountingEnv())

@@ -79,6 +79,20 @@ class Negated(gymnasium.RewardWrapper):
         return -reward
 
 
+class NamedBase(gymnasium.Wrapper):
+    """Has its own name for the environment inside."""
+
+    def __init__(self, base_env):
+        super().__init__(base_env)
+
+
+class EnvGain(gymnasium.Wrapper):
+    """Has an argument whose name only begins with that of an environment."""
+
+    def __init__(self, env, env_gain=1.0):
+        super().__init__(env)
+
+
 class SlowPendulum(gymnasium.Wrapper):
     """Makes the environment inside by itself."""
 
@@ -346,6 +360,7 @@ def test_the_module_and_the_code_of_a_function_are_compared_if_both_are_known():
     [
         (partial(make_user_env, spec=False), "CountingEnv"),
         (partial(make_wrapped, Scaled), "Scaled"),
+        (partial(make_wrapped, EnvGain), "EnvGain"),
         (partial(SlowPendulum, 2.0), "SlowPendulum"),
         (partial(make_multi, goals=[Config(1)]), "Config"),
         (partial(mt.as_vector, partial(Maze, config=3), 2, workers=2, journal=True), "Maze"),
@@ -367,6 +382,7 @@ def test_a_checkpoint_of_arguments_that_are_not_kept_warns_when_it_is_saved(make
     [
         *(make_maze, PickledEnv, partial(make_multi, goals=[Goal(1)]), PointGoalEnv),
         *(partial(make_wrapped, PickledScaled), partial(make_wrapped, Negated)),
+        partial(make_wrapped, NamedBase),
     ],
 )
 def test_a_checkpoint_of_arguments_that_are_kept_does_not_warn(maker, tmp_path):

@@ -310,6 +310,57 @@ def test_a_handler_that_uses_the_executor_before_an_answer_is_read_is_an_error(
         assert envs.get_attr("first") == (0, 100, 200, 300)
 
 
+def test_a_handler_that_uses_the_executor_while_a_worker_is_replaced_is_an_error():
+    """What the replacement was to answer is lost, and is not taken for an answer without result."""
+    with closing(parallel(on_worker_failure="recover")) as envs:
+        expected = envs.reset(seed=0)
+        pool = envs._pool
+        gather, numbers = pool._gather, []
+
+        def forget_third_answer(workers, number, *args):
+            lost = gather(workers, number, *args)
+            numbers.append(number)
+            if len(numbers) == 3:  # after those of the lost worker's call, and of its start
+                for worker in workers:  # as another call does at its end
+                    worker.records, worker.encoded_answers = {}, {}
+            return lost
+
+        kill(envs, 0)
+        pool._gather = forget_third_answer
+        with (
+            pytest.warns(UserWarning, match="starting a replacement"),
+            pytest.raises(RuntimeError, match="another call of this executor came between"),
+        ):
+            envs.get_attr("first")
+        pool._gather = gather
+        with pytest.warns(UserWarning, match="starting a replacement"):
+            assert envs.get_attr("first") == (0, 100, 200, 300)
+        assert equal(envs.reset(seed=0), expected)
+
+
+class ForgottenAnswers(dict):
+    """Forgets its items when one is looked for, as if another call ended at that moment."""
+
+    def __contains__(self, number):
+        contains = super().__contains__(number)
+        self.clear()
+        return contains
+
+
+def test_an_answer_that_another_call_takes_while_it_is_read_is_no_missing_key():
+    with closing(parallel()) as envs:
+        gather = envs._pool._gather
+
+        def gather_and_forget_later(*args):
+            lost = gather(*args)
+            for worker in envs._pool.workers:
+                worker.encoded_answers = ForgottenAnswers(worker.encoded_answers)
+            return lost
+
+        envs._pool._gather = gather_and_forget_later
+        assert envs.get_attr("first") == (0, 100, 200, 300)
+
+
 class UncopyableTask:
     """A task whose copy is interrupted, as by the handler of a signal."""
 

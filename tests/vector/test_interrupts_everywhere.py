@@ -16,6 +16,7 @@ import pytest
 
 import mtwrappers.vector
 from mtwrappers import MetaIterativeEnvExecutor
+from mtwrappers.vector import server
 from tests.fakes import equal
 from tests.vector.faults import (
     NO_ACTIONS,
@@ -39,18 +40,24 @@ class RaisedAnywhereError(BaseException):
     """Not an ``Exception``, like ``KeyboardInterrupt``."""
 
 
-class RaiseBefore:
-    """A trace function that raises before the ``k``-th bytecode of `mtwrappers.vector`.
+class RaisedErrorAnywhereError(Exception):
+    """An ``Exception``, like ``TimeoutError``."""
 
-    It skips blocks and environments, which run in workers, or are not the executor's own.
+
+class RaiseBefore:
+    """A trace function that raises ``error`` before the ``k``-th bytecode of `mtwrappers.vector`.
+
+    Only files whose path begins with ``prefix`` count. It skips blocks and environments, which run
+    in workers, or are not the executor's own.
     """
 
-    def __init__(self, k):
+    def __init__(self, k, error, prefix):
         self.bytecodes_left, self.place = k, None
+        self.error, self.prefix = error, prefix
 
     def __call__(self, frame, event, argument):
         path = frame.f_code.co_filename
-        if not path.startswith(VECTOR_FOLDER) or path.endswith("block.py"):
+        if not path.startswith(self.prefix) or path.endswith("block.py"):
             return None
         frame.f_trace_opcodes = True
         return self.trace
@@ -61,20 +68,20 @@ class RaiseBefore:
             if self.bytecodes_left == 0:
                 name = os.path.basename(frame.f_code.co_filename)
                 self.place = f"{name}:{frame.f_lineno}, bytecode {frame.f_lasti}"
-                raise RaisedAnywhereError(self.place)
+                raise self.error(self.place)
         return self.trace
 
 
-def raise_during(k, call):
+def raise_during(k, call, error=RaisedAnywhereError, prefix=VECTOR_FOLDER):
     """Makes a call, and raises before its ``k``-th bytecode; returns the place, or None."""
-    tracer = RaiseBefore(k)
+    tracer = RaiseBefore(k, error, prefix)
     previous_trace = sys.gettrace()
     # Python 3.12 looks for bytecodes only if a frame has asked for them before.
     sys._getframe().f_trace_opcodes = True
     sys.settrace(tracer)
     try:
         call()
-    except RaisedAnywhereError:
+    except error:
         pass
     finally:
         sys.settrace(previous_trace)
@@ -120,8 +127,11 @@ def run_episode(envs):
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("journal", [False, True], ids=["plain", "journal"])
 @pytest.mark.parametrize("workers", [0, 2], ids=["here", "workers"])
-@pytest.mark.slow_but("workers-journal-step", "here-journal-call")
-def test_an_exception_at_any_bytecode_leaves_the_next_call_right(workers, journal, call):
+@pytest.mark.parametrize(
+    "error", [RaisedAnywhereError, RaisedErrorAnywhereError], ids=["BaseException", "Exception"]
+)
+@pytest.mark.slow_but("BaseException-workers-journal-step", "BaseException-here-journal-call")
+def test_an_exception_at_any_bytecode_leaves_the_next_call_right(error, workers, journal, call):
     if call in ("save", "load") and not journal:
         pytest.skip("needs a journal")
     with closing(make_executor(workers, journal=journal)) as envs:
@@ -130,7 +140,7 @@ def test_an_exception_at_any_bytecode_leaves_the_next_call_right(workers, journa
             envs.saved = envs.get_state(between_episodes=True)
         for k in itertools.count(1, STRIDE):
             begin = time.monotonic()
-            place = raise_during(k, lambda: CALLS[call](envs))
+            place = raise_during(k, lambda: CALLS[call](envs), error)
             if place is None:
                 break
             assert equal(run_episode(envs), expected), place
@@ -139,6 +149,20 @@ def test_an_exception_at_any_bytecode_leaves_the_next_call_right(workers, journa
                 assert envs.call("first") == (10, 10, 20, 20), place
             assert time.monotonic() - begin < LONG, place
         assert k > 50
+
+
+@pytest.mark.parametrize("call", ["reset", "call"])
+def test_an_error_of_a_handler_is_not_taken_for_an_answer_that_cannot_be_read(call):
+    with closing(make_executor(2)) as envs:
+        expected, pids = run_episode(envs), envs.worker_pids
+        for k in itertools.count(1):
+            arguments = RaisedErrorAnywhereError, server.__file__
+            place = raise_during(k, lambda: CALLS[call](envs), *arguments)
+            if place is None:
+                break
+            assert equal(run_episode(envs), expected), place
+        assert k > 50
+        assert envs.worker_pids == pids
 
 
 @pytest.mark.parametrize("call", ["call", "pause"])

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box
 
-from mtwrappers import TaskNameWrapper, TaskOnehotWrapper
+from mtwrappers import FlattenMTEnv, TaskNameWrapper, TaskOnehotWrapper
+from mtwrappers.core.task_set_env import TaskSetMTEnv
+from mtwrappers.core.tasks import TaskList
 from tests.fakes import CountingEnv, counting_makers, equal, play
 
 
@@ -33,6 +35,25 @@ def test_what_is_given_is_in_the_info_of_every_call_and_all_else_stays(task_info
     results, plain_results = play(env, [0, 1], seed=0), play(plain, [0, 1], seed=0)
     for result, (*plain_values, info) in zip(results, plain_results, strict=True):
         assert equal(result, (*plain_values, {**info, **task_infos}))
+
+
+def test_an_environment_of_many_tasks_of_which_one_can_be_set_gets_a_onehot():
+    class OneOfThreeEnv(TaskSetMTEnv):
+        def __init__(self, task_states):
+            inner = CountingEnv()
+            tasks = TaskList([0, 1, 2], task_states=task_states)
+            super().__init__(inner.action_space, inner.observation_space, None, tasks)
+            self._env = inner
+
+        def _activate(self, task_state):
+            pass
+
+    env = OneOfThreeEnv((1,))
+    assert (env.task_ids, env.settable_task_ids) == ((0, 1, 2), (1,))
+    obs, _ = TaskOnehotWrapper(FlattenMTEnv(env, "none"), 0, 2).reset(seed=0)
+    assert obs[-2:].tolist() == [1, 0]
+    with pytest.raises(ValueError, match="can switch between 2"):
+        TaskOnehotWrapper(FlattenMTEnv(OneOfThreeEnv((0, 2)), "none"), 0, 2)
 
 
 def test_a_name_may_be_passed_by_position():
