@@ -12,7 +12,6 @@ from rich.text import Text
 
 from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.errors import printable
-from mtwrappers.evaluation.result_files import EXPECTED_FILE
 
 RESULTS = "results.json"  # of a rollout
 
@@ -32,7 +31,8 @@ def unreadable(exc: OSError, alternative: str = "") -> UsageError:
 
     ``alternative`` goes on with what else it may be.
     """
-    reason = str(exc.strerror).removesuffix(f"; {EXPECTED_FILE}")
+    # Its text may end with what a file should be, which is said here in other words.
+    reason = exc.strerror if exc.errno is None else os.strerror(exc.errno)
     return UsageError(
         f"cannot read {exc.filename}: {reason}; expected the folder of a rollout or a file "
         f"of EvaluationResult.save{alternative}"

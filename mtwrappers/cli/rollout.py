@@ -49,7 +49,11 @@ from mtwrappers.evaluation import (
     Protocol,
     protocols,
 )
-from mtwrappers.evaluation.evaluating import ADAPTING, run_evaluation
+from mtwrappers.evaluation.evaluating import (
+    find_adapting_method,
+    require_begin_trial,
+    run_evaluation,
+)
 from mtwrappers.evaluation.plan import plan_episodes
 from mtwrappers.evaluation.report import format_csv
 from mtwrappers.metaworld.observations import ObservationName
@@ -246,13 +250,23 @@ class Rollout:
         n = self.design.episodes_per_task
         if self.few_shot:
             trials = format_count(self.design.trials, "trial")
-            return f"{trials}, {format_count(n, 'episode')} after adaptation per task"
-        return f"{format_count(n, 'episode')} per class"
+            return f"{trials}, {format_count(n, 'episode')} after adaptation per {self.unit}"
+        return f"{format_count(n, 'episode')} per {self.unit}"
+
+    @property
+    def unit(self) -> str:
+        """The word for what has a number of episodes."""
+        return _name_unit(self.few_shot)
 
     @property
     def few_shot(self) -> bool:
         """Whether the policy adapts before it is evaluated."""
         return self.design.trials > 0
+
+
+def _name_unit(few_shot: bool) -> str:
+    """The word for what has a number of episodes, also in names of variants."""
+    return "goal" if few_shot else "class"
 
 
 def _plan_rollout(benchmark: str | None, options: Options) -> Rollout:
@@ -290,6 +304,9 @@ def _plan_rollout(benchmark: str | None, options: Options) -> Rollout:
     if protocol is not None:
         if scripted:
             protocol = protocol.with_states()  # which these policies read
+        if protocol.few_shot and user_policy is not None:
+            with named_errors(user_policy):
+                require_begin_trial(user_policy.policy)
         adapts = user_policy is not None and callable(getattr(user_policy.policy, "adapt", None))
         protocol, design = _apply_protocol(protocol, benchmark, options, adapts=adapts)
         env_kwargs.update(protocol.settings.arguments)
@@ -382,7 +399,7 @@ def _apply_protocol(
         if protocol.few_shot and one_class:
             tasks = None  # the one class of the environments
         if options.episodes not in (None, protocol.scoring.episodes_per_task):
-            unit = "goal" if protocol.few_shot else "task"
+            unit = _name_unit(protocol.few_shot)
             name = f"{protocol.name} with {format_count(options.episodes, 'episode')} per {unit}"
             protocol = protocol.variant(name, episodes_per_task=options.episodes)
         design = protocol.design(options.seed, tasks=tasks, adapts=adapts)
@@ -470,7 +487,7 @@ def _announce(rollout: Rollout) -> None:
             "the environment: privileged\ninformation that a learner does not have."
         )
     policy = None if rollout.user_policy is None else rollout.user_policy.policy
-    if not rollout.few_shot and any(hasattr(policy, name) for name in ADAPTING):
+    if not rollout.few_shot and find_adapting_method(policy):
         meta_learning = "metaworld-3.1-ml"
         warn(
             f"{rollout.options.policy} does not adapt in this rollout, which does not call its "
@@ -485,10 +502,9 @@ def _announce(rollout: Rollout) -> None:
         name = rollout.options.protocol or ""
         expected = protocols[name].scoring.episodes_per_task
         if rollout.design.episodes_per_task != expected:
-            unit = "goal" if rollout.few_shot else "class"
             say(
                 f"This is a variant of {name}, which has {format_count(expected, 'episode')} per "
-                f"{unit}:\nits score is not comparable with scores of {name}."
+                f"{rollout.unit}:\nits score is not comparable with scores of {name}."
             )
 
 

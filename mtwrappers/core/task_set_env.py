@@ -151,7 +151,7 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
 
     @property
     def has_set_task(self) -> bool:
-        """Whether the current task is one that `set_task_state` has set, not that of a reset."""
+        """Whether the current task is one that `set_task_state` has set, not one that was drawn."""
         return self._has_set_task
 
     # Only for a list of tasks; an environment over a space has no such attributes.
@@ -214,6 +214,15 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
         """Makes ``task_state`` the current task, from the next `reset` on."""
         self._switch_to(self._task_set.check(task_state, "task state"))
         self._has_set_task = True
+
+    def reset_task_state(self) -> None:
+        """Draws a task state and makes it the current task, from the next `reset` on.
+
+        Raises:
+            SeedNotSetError: If no task seed was set.
+        """
+        super().reset_task_state()
+        self._has_set_task = False
 
     def _switch_to(self, task_state: TaskState) -> None:
         task_state = self._task_set.draw_missing(task_state)

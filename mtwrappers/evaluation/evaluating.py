@@ -68,7 +68,7 @@ _OTHER_FEW_SHOT_NAMES = {
     "policy_in": "the policy is always called in this process, because adapt() changes it here",
 }
 # The methods of policies that adapt in trials.
-ADAPTING = ("adapt", "begin_trial")
+_ADAPTING = ("adapt", "begin_trial")
 # What others call ``adaptation_episodes``.
 _NAMES_OF_ADAPTATION = ("n_adapt", "num_adapt", "n_adaptation_episodes", "adapt_episodes", "shots")
 _OPTIONS = ("seed", "observers", "evidence", "resume", "progress")
@@ -392,18 +392,29 @@ def run_evaluation(
 
 def warn_of_no_adaptation(policy: Any) -> None:
     """Warns that a policy which adapts in trials does not adapt in an evaluation without them."""
-    method = next((name for name in ADAPTING if callable(getattr(policy, name, None))), None)
-    if method is None:
-        return
-    as_it_is = "policy.__call__"
-    if callable(getattr(policy, "get_actions", None)):
-        as_it_is = "types.SimpleNamespace(get_actions=policy.get_actions)"
-    warnings.warn(
-        f"evaluate does not call {method}() of the policy, which does not adapt here: use "
-        "few_shot_evaluate, whose result.unadapted has the episodes before it adapts; to evaluate "
-        f"it as it is, pass {as_it_is}",
-        stacklevel=find_stacklevel(),
-    )
+    if method := find_adapting_method(policy):
+        warnings.warn(
+            f"evaluate does not call {method}() of the policy, which does not adapt here: use "
+            "few_shot_evaluate, whose result.unadapted has the episodes before it adapts; to "
+            "evaluate it as it is, ignore this warning (warnings.filterwarnings('ignore', "
+            "message='evaluate does not call'))",
+            stacklevel=find_stacklevel(),
+        )
+
+
+def find_adapting_method(policy: Any) -> str | None:
+    """The name of the first method of a policy for trials, ``None`` if it does not adapt."""
+    return next((name for name in _ADAPTING if callable(getattr(policy, name, None))), None)
+
+
+def require_begin_trial(policy: Any) -> None:
+    """Raises `TypeError` if a policy has no ``begin_trial``, which trials need."""
+    if not callable(getattr(policy, "begin_trial", None)):
+        raise TypeError(
+            "in trials, a policy must have begin_trial(), which returns it to what it was "
+            "before any adaptation; give one that does not adapt, or whose adapt() itself "
+            f"begins afresh, a begin_trial() that does nothing. Got {policy!r}"
+        )
 
 
 def _describe_evaluation(
@@ -462,12 +473,7 @@ class PolicyActor(PolicyCaller):
         """Raises an error unless the policy can adapt as a design says, if it has trials."""
         if not design.trials:
             return
-        if not callable(getattr(self._policy, "begin_trial", None)):
-            raise TypeError(
-                "in trials, a policy must have begin_trial(), which returns it to what it was "
-                "before any adaptation; give one that does not adapt, or whose adapt() itself "
-                f"begins afresh, a begin_trial() that does nothing. Got {self._policy!r}"
-            )
+        require_begin_trial(self._policy)
         if not design.adapts and design.adaptation_steps != 1:
             raise ValueError(
                 f"adaptation_steps={design.adaptation_steps} needs a policy with adapt(paths); one "

@@ -19,6 +19,7 @@ from mtwrappers.common.callers import find_stacklevel
 from mtwrappers.envs.family import TaskFamilyEnv
 from mtwrappers.evaluation.episodes import SUCCESS_KEYS, Episode, EpisodeRecord
 from mtwrappers.evaluation.plan import Design, Plan, PlannedEpisode, Stage, stream_seed
+from mtwrappers.metaworld.env import MetaWorldMTEnv
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.recorder import Recorder, with_common_infos
 from mtwrappers.samplers.rollout import Flags, RolloutPolicy, Step, rollout
@@ -427,8 +428,9 @@ def undisturbed(envs: Any) -> Iterator[None]:
 def set_tasks_kept(envs: Any, *, warns: bool = True) -> Iterator[None]:
     """A context manager in which resets keep the tasks that were set, instead of drawing others.
 
-    Environments whose episodes get the task states of a list do not keep them. Nor do environments
-    of which some have drawn another task since. A warning then says what is evaluated instead.
+    Environments whose episodes get the task states of a list do not keep them. If resets have drawn
+    other tasks in some environments since, none keeps its task. A warning then says what is
+    evaluated instead.
 
     Args:
         envs: The environments.
@@ -439,13 +441,16 @@ def set_tasks_kept(envs: Any, *, warns: bool = True) -> Iterator[None]:
     drawing = [i for i, setting in enumerate(settings) if setting.draws]
     problem = ""
     if has_everywhere(inner, "task_states"):
-        num_states = [setting.num_states for setting in settings if setting.is_set]
-        if max(num_states, default=1) > 1:
+        set_there = [setting for setting in settings if setting.is_set]
+        most = max(set_there, key=lambda setting: setting.num_states, default=None)
+        if most is not None and most.num_states > 1:
+            making = "with sample_tasks_on_reset=False"
+            if most.draws_after_seeding:
+                making = "as mtwrappers.as_vector([lambda: gymnasium.make(id, task_states=[...])])"
             problem = (
-                f"each environment is evaluated on all of its {max(num_states)} task states; "
-                "to keep the tasks, make the environments with sample_tasks_on_reset=False, or "
-                "those of Meta-World with task_states=[...]; to choose some by name, pass "
-                "tasks=[...]"
+                f"the episodes of each environment are drawn from all of its {most.num_states} "
+                f"task states; to keep the tasks, make the environments {making}; to choose some "
+                "by name, pass tasks=[...]"
             )
         drawing = []
     elif unset := [i for i in drawing if not settings[i].is_set]:
@@ -463,8 +468,8 @@ def set_tasks_kept(envs: Any, *, warns: bool = True) -> Iterator[None]:
         )
 
     def set_draws(on: bool) -> None:
-        for i in drawing:
-            inner.call_some([i], "set_wrapper_attr", _DRAWS, on)
+        if drawing:
+            inner.call_some(drawing, "set_wrapper_attr", _DRAWS, on)
 
     set_draws(False)
     try:
@@ -481,38 +486,22 @@ def set_tasks_kept(envs: Any, *, warns: bool = True) -> Iterator[None]:
 
 def warn_of_drawn_tasks(inner: MetaVectorEnv, trials: int) -> None:
     """Warns if tasks were set in environments whose trials are to draw tasks."""
-    if not any(setting.is_set for setting in inner.call(_read_task_settings)):
-        return
-    lists = inner.call(_read_list)
-    if inner.call(read_task) == _share_out(lists, inner.envs_per_task):
-        return
-    way_out = f"to evaluate on these, pass the list that set_tasks got: trials=[tasks] * {trials}"
-    if [] in lists:
-        way_out += (
-            "; to draw from a published list of the family, make the environments with tasks='test'"
+    if any(inner.call(_has_unlisted_task)):
+        warnings.warn(
+            "trials draw their own tasks; those set in the environments are not used. To evaluate "
+            f"on tasks that you choose, pass trials=[tasks] * {trials}",
+            stacklevel=find_stacklevel(),
         )
-    warnings.warn(
-        "the evaluation does not keep the tasks that were set, because trials draw tasks: "
-        f"{way_out}",
-        stacklevel=find_stacklevel(),
-    )
 
 
 @read_only
-def _read_list(env: Any) -> list[Any] | None:
-    """The list of the tasks of a family, empty if all tasks are drawn; else ``None``."""
-    return env.unwrapped.tasks if isinstance(env.unwrapped, TaskFamilyEnv) else None
+def _has_unlisted_task(env: Any) -> bool:
+    """Whether a task was set that is not in the list of a family, from which trials draw.
 
-
-def _share_out(lists: Sequence[list[Any] | None], envs_per_task: int) -> tuple[Any, ...] | None:
-    """The tasks that `gymnasium.make_vec` sets in families with lists; else ``None``."""
-    tasks: list[Any] = []
-    for i, listed in enumerate(lists):
-        group = i // envs_per_task
-        if listed is None or group >= len(listed):
-            return None
-        tasks.append(listed[group])
-    return tuple(tasks)
+    `gymnasium.make_vec` itself sets the tasks of such a list.
+    """
+    listed = env.unwrapped.tasks if isinstance(env.unwrapped, TaskFamilyEnv) else []
+    return _read_task_settings(env).is_set and read_task(env) not in listed
 
 
 class _TaskSettings(NamedTuple):
@@ -522,11 +511,13 @@ class _TaskSettings(NamedTuple):
         draws: Whether every reset draws one, unless one was set before it.
         is_set: Whether the current one was set, not drawn.
         num_states: The number of task states that resets switch between; 0 if they are not listed.
+        draws_after_seeding: Whether the first reset after a seed draws one in any case.
     """
 
     draws: bool
     is_set: bool
     num_states: int
+    draws_after_seeding: bool = False
 
 
 @read_only
@@ -535,9 +526,10 @@ def _read_task_settings(env: Any) -> _TaskSettings:
     if not all(env.has_wrapper_attr(name) for name in (_DRAWS, "has_set_task")):
         return _TaskSettings(draws=False, is_set=False, num_states=0)
     states = env.get_wrapper_attr("task_states") if env.has_wrapper_attr("task_states") else ()
-    return _TaskSettings(
-        env.get_wrapper_attr(_DRAWS), env.get_wrapper_attr("has_set_task"), len(states)
-    )
+    draws, is_set = env.get_wrapper_attr(_DRAWS), env.get_wrapper_attr("has_set_task")
+    # Where resets draw no tasks, only the current task state is listed, unless a seed draws one.
+    draws_after_seeding = isinstance(env.unwrapped, MetaWorldMTEnv) or not draws
+    return _TaskSettings(draws, is_set, len(states), draws_after_seeding)
 
 
 @read_only

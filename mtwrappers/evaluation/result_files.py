@@ -14,7 +14,7 @@ from mtwrappers.state.files import load_json, write_atomically
 
 FORMAT = "mtwrappers.EvaluationResult/1"
 # The end of the message about a file that cannot be read.
-EXPECTED_FILE = "expected a file of EvaluationResult.save"
+_EXPECTED_FILE = "expected a file of EvaluationResult.save"
 # The largest size of a file, in bytes.
 MAX_SIZE = 2**26
 
@@ -61,7 +61,7 @@ def read_results(path: str | PathLike[str]) -> list[Any]:
         ValueError: If it is not JSON, or has more than `MAX_SIZE` bytes.
     """
     if os.path.isdir(path):
-        hint = f"{EXPECTED_FILE}, such as its results.json; got a folder"
+        hint = f"{_EXPECTED_FILE}, such as its results.json; got a folder"
         raise IsADirectoryError(errno.EISDIR, hint, os.fspath(path))
     if str(path).endswith(".npz"):
         raise ValueError(
@@ -73,7 +73,7 @@ def read_results(path: str | PathLike[str]) -> list[Any]:
     try:
         data = load_json(path, MAX_SIZE)
     except FileNotFoundError as error:
-        text = f"{error.strerror}; {EXPECTED_FILE}"
+        text = f"{error.strerror}; {_EXPECTED_FILE}"
         raise FileNotFoundError(error.errno, text, error.filename) from None
     except ValueError as error:
         reason = printable(f"{path} is not one: {error}")

@@ -431,7 +431,13 @@ def _replay_claim(
         _check_plan(claim, plan)
         if design.kept_tasks is not None:
             way_out = "set_tasks sets them" if replay_envs.are_given else UNEDITED
-            _require_equal("tasks", design.kept_tasks, read_kept_tasks(inner, plan), way_out)
+            kept_tasks = read_kept_tasks(inner, plan)
+            if kept_tasks is None:
+                raise VerificationError(
+                    "its tasks are not those of the environments: expected "
+                    f"{short(design.kept_tasks)}, got tasks that resets draw; {way_out}"
+                )
+            _require_equal("tasks", design.kept_tasks, kept_tasks, way_out)
         plan = plan.select(_draw_sample(claim, sample))
         advance = stack.enter_context(bar.track("episodes", len(plan.episodes)))
         episodes = replay(inner, plan, actions, lambda episode: advance(1))
@@ -631,7 +637,7 @@ def _format_value(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     if isinstance(value, str) or len(text) <= _MAX_TEXT:
         return text
-    return f"{text[:_MAX_TEXT]}..."
+    return f"{text[:_MAX_TEXT]}... ({format_count(len(text), 'character')})"
 
 
 def _wrap(text: str, indent: int) -> list[str]:

@@ -232,9 +232,9 @@ class MetaSampler:
             way_out = "give update_tasks the tasks"
             has = self.env.has_wrapper_attr
             if not has("set_task") and has("set_task_state") and has("num_tasks"):
-                count = self.env.get_wrapper_attr("num_tasks")
-                states = [i % count for i in range(self.meta_batch_size)]
-                way_out += f", which are task states, such as {short(states)}"
+                states = _list_task_states(self.env)
+                cycle = [states[i % len(states)] for i in range(self.meta_batch_size)]
+                way_out += f", which are task states, such as {short(cycle)}"
             if self._makers_are_tasks:
                 way_out += ", or leave it out if each constructor makes the environment of a task"
             check_env(self.env, "env", f"sample_tasks(n); {way_out}")
@@ -432,6 +432,16 @@ class MetaSampler:
         self.envs.close()
         if self._owns_env:
             self.env.close()
+
+
+def _list_task_states(env: AnyEnv) -> Sequence[int]:
+    """The task states of an environment over a list, which may be those of a longer list."""
+    count: int = env.get_wrapper_attr("num_tasks")
+    if env.has_wrapper_attr("task_states"):
+        states: Sequence[int] = env.get_wrapper_attr("task_states")
+        if len(states) == count:  # otherwise they are only the current one
+            return states
+    return range(count)
 
 
 @read_only

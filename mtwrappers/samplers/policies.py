@@ -465,15 +465,29 @@ class PickledPolicy(bytes):
     """A pickled policy, which `PolicyCaller` unpickles in a worker."""
 
 
+# The classes of Gymnasium whose attribute ``_np_random`` is a generator.
+_WITH_GENERATOR = (gymnasium.Env, gymnasium.vector.VectorEnv, gymnasium.Space)
+
+
 class _PolicyPickler(cloudpickle.CloudPickler):  # type: ignore[misc] # it has no types
     """Writes the pickle of cloudpickle, and notes the random generators in it.
 
+    Those of environments and spaces that the policy holds are left out: a trained model has such
+    ones, and does not draw its actions from them.
+
+    Args:
+        file: The file to write to.
+        policy: The policy, which may itself be an environment, and then draws from its generator.
+
     Attributes:
-        generators: The names of their classes.
+        generators: The names of the classes of the generators.
     """
 
-    def __init__(self, file: io.BytesIO) -> None:
+    def __init__(self, file: io.BytesIO, policy: Any) -> None:
         super().__init__(file)
+        self._policy = policy
+        # The generators to leave out, by their ids, which are theirs as long as they are kept here.
+        self._left_out: dict[int, Any] = {}
         self.generators: set[str] = set()
         self._classes: dict[str, type[Any]] = {
             "numpy.random.Generator": Generator,
@@ -485,7 +499,12 @@ class _PolicyPickler(cloudpickle.CloudPickler):  # type: ignore[misc] # it has n
 
     def reducer_override(self, obj: Any) -> Any:
         """Pickles an object as cloudpickle does."""
-        self.generators |= {name for name, cls in self._classes.items() if isinstance(obj, cls)}
+        # An object comes before what it holds.
+        if isinstance(obj, _WITH_GENERATOR) and obj is not self._policy:
+            generator = vars(obj).get("_np_random")
+            self._left_out[id(generator)] = generator
+        if id(obj) not in self._left_out:
+            self.generators |= {name for name, cls in self._classes.items() if isinstance(obj, cls)}
         return super().reducer_override(obj)
 
 
@@ -494,14 +513,14 @@ def pickle_policy(policy: Any) -> tuple[PickledPolicy, list[str]]:
 
     Returns:
         The pickle, and the names of the classes of random generators in it, of which each worker
-        unpickles the same copy.
+        unpickles the same copy. Those of environments and spaces are not among them.
 
     Raises:
         TypeError: If the policy cannot be pickled.
     """
     file = io.BytesIO()
     try:
-        pickler = _PolicyPickler(file)
+        pickler = _PolicyPickler(file, policy)
         pickler.dump(policy)
         return PickledPolicy(file.getvalue()), sorted(pickler.generators)
     except Exception as exc:  # any class may refuse to be pickled in any way
@@ -520,14 +539,18 @@ def require_env_first(env: Any, policy: Any, sampler: str) -> None:
         sampler: The name of the sampler's class, for the message.
     """
     env_types = gymnasium.Env, gymnasium.vector.VectorEnv
+    if isinstance(env, env_types):
+        return
     is_policy = callable(getattr(env, "get_actions", None)) or (
         # A class may be an environment that needs arguments, which its own error names.
         callable(env) and not isinstance(env, type) and _needs_argument(env)
     )
-    is_env = isinstance(policy, env_types) or (
+    # An environment that acts, such as a scripted expert in a wrapper, is a policy.
+    is_acting = callable(policy) or callable(getattr(policy, "get_actions", None))
+    is_env = (isinstance(policy, env_types) and not is_acting) or (
         isinstance(policy, type) and issubclass(policy, env_types)
     )
-    if is_env or (is_policy and not isinstance(env, env_types)):
+    if is_policy or is_env:
         raise TypeError(
             f"{sampler} takes the environment, or what makes it without arguments, before the "
             f"policy: {sampler}(env, policy, ...); got {_short(env)} as env and {_short(policy)} "

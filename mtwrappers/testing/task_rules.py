@@ -196,7 +196,9 @@ class _TaskRuns:
             return f"{message}, where only the action changes the reward: see that they differ"
         if isinstance(self.env.unwrapped, MultiEnvWrapper):
             raise Failed(f"{message}: their constructors make the same environment")
-        raise Failed(f"{message}: {self.ways[0]} has no effect")
+        raise Failed(
+            f"{message}: {self.ways[0]} may have no effect; if it shows only later, pass more steps"
+        )
 
     def _record_effect(self, task: Any, actions: list[Any]) -> list[Call]:
         """Records episodes on a task, each begun with a seed that does not depend on the task."""

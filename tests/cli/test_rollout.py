@@ -271,10 +271,11 @@ def test_a_few_shot_protocol_lets_a_policy_adapt(tmp_path, capsys, monkeypatch):
     path.write_text(ADAPTING.replace("def begin_trial", "def adapt"))
     with pytest.raises(SystemExit, match="2"):
         main([*command[:-1], str(tmp_path / "none")])
-    errors = capsys.readouterr().err
+    output_of_refusal, errors = capsys.readouterr()
     assert "in trials, a policy must have begin_trial()" in " ".join(errors.split())
+    assert "Running" not in output_of_refusal
     path.write_text(ADAPTING)
-    assert "Running ML1-test on 1 worker: 2 trials, 3 episodes after adaptation per task" in output
+    assert "Running ML1-test on 1 worker: 2 trials, 3 episodes after adaptation per goal" in output
     scope = {}
     exec(ADAPTING, scope)
     assert result.episodes == protocol.evaluate(scope["Remembers"]()).episodes
@@ -297,6 +298,9 @@ def test_a_rollout_without_a_protocol_says_that_a_policy_does_not_adapt(tmp_path
     run_rollout(tmp_path / "out", "MT1", "--task", "push-v3", "--policy", f"{path}:Remembers")
     message = "which does not call its adapt() or begin_trial(): add --protocol metaworld-3.1-ml"
     assert message in capsys.readouterr().err
+    path.write_text(ADAPTING + "    adapt = begin_trial = None")
+    run_rollout(tmp_path / "none", "MT1", "--task", "push-v3", "--policy", f"{path}:Remembers")
+    assert message not in capsys.readouterr().err
 
 
 def test_the_result_is_written_and_printed_before_the_chart(tmp_path, capsys, monkeypatch):

@@ -106,9 +106,9 @@ def test_another_number_of_episodes_makes_a_variant_of_a_protocol(tmp_path, caps
         )
         assert (said in output) == (name != "whole")
     result = EvaluationResult.load(tmp_path / "two/results.json")
-    expected = short.on("MT1").variant("short with 2 episodes per task", episodes_per_task=2)
+    expected = short.on("MT1").variant("short with 2 episodes per class", episodes_per_task=2)
     assert result.protocol == expected
-    assert (result.protocol.name, len(result.episodes)) == ("short with 2 episodes per task", 2)
+    assert (result.protocol.name, len(result.episodes)) == ("short with 2 episodes per class", 2)
     assert EvaluationResult.load(tmp_path / "whole/results.json").protocol == short.on("MT1")
     # It is verified, continued and compared as any other.
     assert main(["verify", str(tmp_path / "two"), *ONE_WORKER]) == 0

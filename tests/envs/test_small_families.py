@@ -4,7 +4,7 @@ import json
 import math
 import os
 import signal
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 
 import gymnasium
 import numpy as np
@@ -312,7 +312,9 @@ def test_an_evaluation_draws_tasks_and_is_replayed_whether_or_not_one_was_set(
     if task_is_set:
         envs.set_tasks([{"goal": (1.0, 0.0)}] * 4)
     envs.reset(seed=0)
-    warns = pytest.warns(UserWarning, match="trials draw") if task_is_set else nullcontext()
+    warns = (
+        pytest.warns(UserWarning, match="trials draw their own") if task_is_set else nullcontext()
+    )
     with warns:
         result = mtwrappers.few_shot_evaluate(
             Repeats(), envs, 3, 2, 1, evidence=tmp_path / "results.npz"
@@ -332,6 +334,20 @@ def test_an_evaluation_draws_tasks_and_is_replayed_whether_or_not_one_was_set(
     other_envs.close()
 
 
+@pytest.mark.parametrize("chosen", [[5, 3], [0, 1]])
+def test_tasks_of_the_published_list_may_be_set_before_trials_draw_from_it(chosen):
+    def make_env():
+        return gymnasium.make("mtwrappers/PointRobot-v0", tasks="test", max_episode_steps=2)
+
+    with closing(mtwrappers.as_vector([make_env] * 2)) as envs:
+        listed = envs.get_attr("tasks")[0]
+        envs.set_tasks([listed[i] for i in chosen])
+        mtwrappers.few_shot_evaluate(Repeats(), envs, 1, 1, 1)  # warnings are errors
+        envs.set_tasks([listed[0], {"goal": (0.25, 0.5)}])
+        with pytest.warns(UserWarning, match=r"are not used\. .* pass trials=\[tasks\] \* 1"):
+            mtwrappers.few_shot_evaluate(Repeats(), envs, 1, 1, 1)
+
+
 def test_an_evaluation_of_a_published_list_has_each_of_its_tasks():
     envs = gymnasium.make_vec("mtwrappers/PointRobot-v0", tasks="test")
     goals = [task["goal"] for task in make("PointRobot", tasks="test").unwrapped.tasks]
@@ -344,9 +360,6 @@ def test_an_evaluation_of_a_published_list_has_each_of_its_tasks():
 
     mtwrappers.few_shot_evaluate(Notes(), envs, 1, 1, 1)  # the tasks of make_vec give no warning
     assert sorted(goals_seen) == sorted(goals)
-    envs.set_tasks(envs.get_attr("tasks")[0][::-1])
-    with pytest.warns(UserWarning, match=r": trials=\[tasks\] \* 1$"):
-        mtwrappers.few_shot_evaluate(Notes(), envs, 1, 1, 1)
     envs.close()
 
 

@@ -1,7 +1,7 @@
 """`few_shot_evaluate`: trials of policies that adapt."""
 
 import re
-import types
+import warnings
 from collections import Counter
 from contextlib import closing
 from functools import partial
@@ -320,7 +320,7 @@ def test_a_warning_says_that_trials_do_not_keep_the_tasks_that_were_set(recwarn)
         envs.set_tasks(tasks)
         few_shot_evaluate(Still(), envs, [tasks] * 3, 1, 1)
         assert not recwarn
-        with pytest.warns(UserWarning, match=r"pass .*: trials=\[tasks\] \* 3; .* tasks='test'$"):
+        with pytest.warns(UserWarning, match=r"are not used\. .* pass trials=\[tasks\] \* 3$"):
             result = few_shot_evaluate(Still(), envs, 3, 1, 1)
         envs.set_attr("sample_tasks_on_reset", [True] * 2)
         envs.reset()  # draws tasks
@@ -357,12 +357,13 @@ def test_a_warning_says_that_evaluate_does_not_adapt_and_what_to_pass_instead(me
         return (actions, None) if acting == "get_actions" else actions
 
     policy = type("Policy", (), {method: print, acting: act})()
-    message = rf"does not call {method}\(\) .* use few_shot_evaluate, whose .*, pass (.*)$"
+    message = rf"does not call {method}\(\) .* use few_shot_evaluate, whose .* warning \((.*)\)$"
     with pytest.warns(UserWarning, match=message) as caught:
         result = evaluate(policy, goal_envs(), 1)
-    [as_it_is] = re.findall(message, str(caught[0].message))
-    quiet = eval(as_it_is, {"policy": policy, "types": types})
-    assert evaluate(quiet, goal_envs(), 1) == result  # without a warning
+    [way_out] = re.findall(message, str(caught[0].message))
+    with warnings.catch_warnings():
+        eval(way_out)
+        assert evaluate(policy, goal_envs(), 1) == result  # without a warning
     protocol = protocols["metaworld-3.1"].on("MT1", "reach-v3")
     with (
         pytest.warns(UserWarning, match="use few_shot_evaluate"),

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from functools import partial
 
 import gymnasium
 import numpy as np
@@ -33,6 +34,15 @@ class LastSeed(Success):
 
     def get_task(self):
         return self.seed
+
+
+class DrawsGoals(Success):
+    """Draws a task in each reset."""
+
+    def reset(self, *, seed=None, options=None):
+        self.env.reset(seed=seed)
+        self.env.unwrapped.set_task(self.env.unwrapped.sample_tasks(1)[0])
+        return self.env.reset(options=options)
 
 
 class Text(Success):
@@ -165,6 +175,9 @@ def test_the_tasks_of_given_environments_are_verified(tmp_path):
     envs = mtwrappers.as_vector([make] * 2)
     with pytest.raises(VerificationError, match=r"its tasks are not those .*set_tasks sets them"):
         verify(tmp_path / "r.json", envs=envs)
+    drawing = mtwrappers.as_vector([partial(make, DrawsGoals)] * 2)
+    with pytest.raises(VerificationError, match=r"got tasks that resets draw; set_tasks sets them"):
+        verify(tmp_path / "r.json", envs=drawing)
     envs.set_tasks(GOALS)
     verification = verify(tmp_path / "r.json", envs=envs)
     assert verification.ok
@@ -335,7 +348,7 @@ def test_a_warning_says_that_all_tasks_of_a_list_are_evaluated_although_some_wer
     expected, _ = evaluate_pendulums(envs)
     envs.set_tasks([1, 2])
     message = (
-        r"does not keep the tasks that were set: .* evaluated on all of its 4 task states; to keep "
+        r"does not keep the tasks that were set: .* drawn from all of its 4 task states; to keep "
         r"the tasks, .* with sample_tasks_on_reset=False.*; to choose some by name, pass tasks="
     )
     with pytest.warns(UserWarning, match=message):
@@ -346,6 +359,35 @@ def test_a_warning_says_that_all_tasks_of_a_list_are_evaluated_although_some_wer
     staying.set_tasks([1, 2])
     with pytest.warns(UserWarning, match="evaluates 2 of 4 tasks"):
         assert evaluate_pendulums(staying)[0].tasks == ("task 1", "task 2")
+
+
+@pytest.mark.parametrize("name", ["MT1", "ML1-train"])
+@pytest.mark.parametrize("settings", [{}, {"sample_tasks_on_reset": False}])
+def test_the_warning_about_task_states_of_meta_world_says_how_to_keep_them(name, settings):
+    def evaluate_still(envs):
+        return evaluate(lambda observations: np.zeros((len(observations), 4)), envs, 3)
+
+    env_id = f"mtwrappers/{name}-v0"
+    settings = {"env_name": "reach-v3", "max_episode_steps": 2, **settings}
+    with contextlib.closing(gymnasium.make_vec(env_id, **settings)) as envs:
+        envs.set_tasks([3] * envs.meta_batch_size)
+        with pytest.warns(UserWarning, match=r"all of its \d+ task states.* make .* as (.*\]\));"):
+            evaluate_still(envs)
+    make_env = partial(gymnasium.make, env_id, task_states=[3], **settings)
+    with contextlib.closing(mtwrappers.as_vector([make_env])) as envs:
+        assert {episode.task_state for episode in evaluate_still(envs).episodes} == {3}
+        envs.set_tasks([3])
+        evaluate_still(envs)  # without a warning
+
+
+def test_a_task_that_was_drawn_without_a_reset_is_not_one_that_was_set():
+    envs = pendulums(GRAVITIES, sample_tasks_on_reset=True)
+    expected = evaluate_pendulums(envs)
+    envs.set_tasks([8.25, 9.5])
+    envs.call("seed_task", 3)
+    envs.call("reset_task_state")
+    assert envs.get_attr("has_set_task") == (False, False)
+    assert evaluate_pendulums(envs) == expected
 
 
 def test_whether_a_task_was_set_is_part_of_the_state():
@@ -366,3 +408,13 @@ def test_tasks_that_were_forgotten_are_a_warning():
         evaluate(move_right, envs, 1)  # warnings are errors
     with contextlib.closing(mtwrappers.as_vector(make, 2)) as envs:  # two copies of one task
         evaluate(move_right, envs, 1)
+
+
+def test_a_verification_says_how_long_a_value_is_that_it_cuts(tmp_path):
+    tasks = [{"goal": (0.0, i / 16)} for i in range(10)]
+    with contextlib.closing(mtwrappers.as_vector([make] * 10)) as envs:
+        envs.set_tasks(tasks)
+        evaluate(move_right, envs, 1, evidence=tmp_path / "r.npz").save(tmp_path / "r.json")
+        text = " ".join(str(verify(tmp_path / "r.json", envs=envs)).split())
+    length = len(json.dumps({f"task {i}": task for i, task in enumerate(tasks)}))
+    assert f"... ({length} characters)" in text

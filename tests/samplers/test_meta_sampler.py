@@ -193,6 +193,26 @@ def test_a_reset_that_leaves_the_task_is_refused(first, settings):
             sampler.obtain_samples()
 
 
+def test_the_error_without_sample_tasks_suggests_task_states_that_the_environment_takes():
+    make = partial(gymnasium.make, "mtwrappers/MT1-v0", env_name="reach-v3", task_states=[3])
+    with closing(mt.MetaSampler(make, reaching, 2, 2, 3, seed=0)) as sampler:
+        with pytest.raises(TypeError, match=r"task states, such as \[3, 3\]"):
+            sampler.update_tasks()
+        sampler.update_tasks([3, 3])
+
+
+@pytest.mark.parametrize("method", ["__call__", "get_actions"])
+def test_an_environment_that_acts_is_a_policy(method):
+    def act(self, observations):
+        actions = np.zeros(observations.shape)
+        return actions if method == "__call__" else (actions, {})
+
+    oracle = type("Oracle", (gymnasium.Wrapper,), {method: act})(mt.PointGoalEnv())
+    with closing(mt.MetaSampler(mt.PointGoalEnv, oracle, 2, 2, 3, seed=0)) as sampler:
+        sampler.update_tasks()
+        assert sorted(sampler.obtain_samples()) == [0, 1]
+
+
 def test_environments_of_a_task_that_draw_what_it_leaves_open_are_refused():
     make = partial(gymnasium.make, "mtwrappers/ML1-train-v0", goals="continuous")
     with closing(mt.MetaSampler(make, reaching, 2, 2, 3, seed=0)) as sampler:

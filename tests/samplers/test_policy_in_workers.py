@@ -193,6 +193,26 @@ def test_a_generator_of_torch_is_seen_too_and_one_in_a_closure():
     assert pickle_policy(policy)[1] == ["torch.Generator"]
 
 
+def test_generators_of_spaces_and_environments_that_the_policy_holds_do_not_count():
+    space = gymnasium.spaces.Box(-1, 1, (2,))
+    space.seed(0)
+    env = gymnasium.make("Pendulum-v1")
+    env.reset(seed=0)
+    assert pickle_policy(lambda observations: (space.low, env))[1] == []
+    generator = np.random.default_rng(0)
+    policy = lambda observations: (space.low, env, generator)  # noqa: E731
+    assert pickle_policy(policy)[1] == ["numpy.random.Generator"]
+    # A policy that is itself an environment may draw from its generator.
+    assert pickle_policy(env.unwrapped)[1] == ["numpy.random.Generator"]
+
+
+def test_the_generators_of_a_trained_model_of_stable_baselines3_do_not_count():
+    sb3 = pytest.importorskip("stable_baselines3")
+    model = sb3.PPO("MlpPolicy", "Pendulum-v1", n_steps=8, batch_size=8, device="cpu", seed=0)
+    model.learn(16)
+    assert pickle_policy(lambda observations: model.predict(observations)[0])[1] == []
+
+
 def test_no_warning_for_a_generator_if_the_policy_takes_rng_or_is_not_sent():
     policy = Trained(np.random.default_rng(0), None)
     assert len(sampled(POINT, policy, 1, **APART)) == 1

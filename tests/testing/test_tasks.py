@@ -666,7 +666,11 @@ BROKEN_ST = {
         subclass_st(get_task=lambda s: {"first": -1}),
         "after set_task(), get_task()['first']: expected 30, got -1",
     ),
-    "no effect": (ObliviousEnv, "5 different tasks lead to the same observations and rewards in "),
+    "no effect": (
+        ObliviousEnv,
+        "5 different tasks lead to the same observations and rewards in 100 steps: set_task() may "
+        "have no effect; if it shows only later, pass more steps",
+    ),
     "kept by reference": (
         KeptTaskEnv,
         "if the caller changes the task after set_task(), the environment's changes",
