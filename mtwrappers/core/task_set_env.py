@@ -150,6 +150,11 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
         self._resets_draw = ResetDraws.ALWAYS if every_reset else self._draws_by_itself
 
     @property
+    def draws_after_seeding(self) -> bool:
+        """Whether the first reset after a seed draws a task, also if other resets do not."""
+        return self._draws_by_itself is ResetDraws.AFTER_SEEDING
+
+    @property
     def has_set_task(self) -> bool:
         """Whether the current task is one that `set_task_state` has set, not one that was drawn."""
         return self._has_set_task

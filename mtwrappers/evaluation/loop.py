@@ -19,7 +19,6 @@ from mtwrappers.common.callers import find_stacklevel
 from mtwrappers.envs.family import TaskFamilyEnv
 from mtwrappers.evaluation.episodes import SUCCESS_KEYS, Episode, EpisodeRecord
 from mtwrappers.evaluation.plan import Design, Plan, PlannedEpisode, Stage, stream_seed
-from mtwrappers.metaworld.env import MetaWorldMTEnv
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.recorder import Recorder, with_common_infos
 from mtwrappers.samplers.rollout import Flags, RolloutPolicy, Step, rollout
@@ -527,8 +526,7 @@ def _read_task_settings(env: Any) -> _TaskSettings:
         return _TaskSettings(draws=False, is_set=False, num_states=0)
     states = env.get_wrapper_attr("task_states") if env.has_wrapper_attr("task_states") else ()
     draws, is_set = env.get_wrapper_attr(_DRAWS), env.get_wrapper_attr("has_set_task")
-    # Where resets draw no tasks, only the current task state is listed, unless a seed draws one.
-    draws_after_seeding = isinstance(env.unwrapped, MetaWorldMTEnv) or not draws
+    draws_after_seeding = env.get_wrapper_attr("draws_after_seeding")
     return _TaskSettings(draws, is_set, len(states), draws_after_seeding)
 
 

@@ -76,6 +76,7 @@ from mtwrappers.cli import main
 os.chdir({folder!r})
 envs = mtwrappers.as_vector(2 * [lambda: gymnasium.wrappers.TimeLimit(
     mtwrappers.PointGoalEnv(), 2)])
+envs.set_tasks(mtwrappers.PointGoalEnv().sample_tasks(2))
 result = mtwrappers.evaluate(lambda obs: obs, envs, episodes_per_task=1, evidence='own.npz')
 result.save('own')
 for command in {commands!r}:

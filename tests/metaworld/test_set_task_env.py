@@ -193,10 +193,12 @@ def test_it_has_the_members_of_its_interface_and_none_of_an_mtenv_that_it_is_not
     env_members = {name for name in dir(env) if not name.startswith("_")}
     assert sorted(mtenv_members - env_members) == [
         *("assert_env_seed_is_set", "assert_task_seed_is_set", "description_space"),
+        "draws_after_seeding",
         *("exact_task_state", "get_task_obs", "get_task_state", "has_set_task"),
         *("np_random_task", "observe"),
         *("reset_task_state", "sample_task_state", "sample_tasks_on_reset", "seed", "seed_task"),
-        *("set_task_state", "task", "task_description", "task_ids", "task_states"),
+        *("set_task_state", "settable_task_ids", "task", "task_description"),
+        *("task_ids", "task_states"),
     ]
 
 
