@@ -41,6 +41,10 @@ class SlowPolicy:
         time.sleep(0.001)
         return self.actions[: len(observations)]
 
+
+class SlowTrialPolicy(SlowPolicy):
+    """The same for trials, in which it does not adapt."""
+
     def begin_trial(self):
         pass
 
@@ -65,7 +69,8 @@ def run_evaluate(folder):
 def run_few_shot(folder):
     with contextlib.closing(make_points(4)) as envs:
         evidence = folder / "results.npz"
-        result = few_shot_evaluate(SlowPolicy(4), envs, 8, 2, 2, evidence=evidence, resume=True)
+        policy = SlowTrialPolicy(4)
+        result = few_shot_evaluate(policy, envs, 8, 2, 2, evidence=evidence, resume=True)
     result.save(folder / "results.json")
 
 
