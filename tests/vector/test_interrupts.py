@@ -310,6 +310,7 @@ def test_a_handler_that_uses_the_executor_before_an_answer_is_read_is_an_error(
         assert envs.get_attr("first") == (0, 100, 200, 300)
 
 
+@loses_workers
 def test_a_handler_that_uses_the_executor_while_a_worker_is_replaced_is_an_error():
     """What the replacement was to answer is lost, and is not taken for an answer without result."""
     with closing(parallel(on_worker_failure="recover")) as envs:
