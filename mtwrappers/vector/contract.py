@@ -10,7 +10,7 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar, cast
+from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
 import numpy as np
 from gymnasium.error import (
@@ -71,12 +71,6 @@ _NEEDS_JOURNAL = (
     "the state of a vector environment in mid-episode needs its journal: make it with "
     "journal=True, or on_worker_failure='recover'"
 )
-# What a vector environment has instead of methods of single environments with tasks.
-_INSTEAD = {
-    "sample_tasks": "envs.call('sample_tasks', n)[0] draws n tasks for envs.set_tasks(tasks)",
-    "set_task": "envs.set_tasks(tasks) sets a task for each group of environments",
-    "get_task": "envs.call('get_task') returns the task of each environment",
-}
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -630,17 +624,6 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             arguments = replayable(name, arguments)
         results = self._pool.run(command(name, arguments))
         return [value for block_results in results for value in block_results]
-
-    if not TYPE_CHECKING:  # otherwise, checkers of types would accept any name
-
-        def __getattr__(self, name: str) -> Any:
-            """Raises `AttributeError`, which says what to call for a method of environments."""
-            if name in _INSTEAD:
-                raise AttributeError(
-                    f"{type(self).__name__!r} object has no attribute {name!r}: {_INSTEAD[name]}"
-                )
-            # Usually this raises again, such as the error of a property.
-            return object.__getattribute__(self, name)
 
     # Where the environments are.
 

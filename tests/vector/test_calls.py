@@ -137,21 +137,6 @@ def test_an_error_is_raised_even_if_an_argument_of_the_call_cannot_be_printed(ex
         envs.call("configure", UnprintableArgument())
 
 
-def test_a_property_that_fails_once_gives_its_value_when_it_is_read_again():
-    class Flaky(MetaIterativeEnvExecutor):
-        has_failed = False
-
-        @property
-        def flaky(self):
-            if not self.has_failed:
-                self.has_failed = True
-                raise AttributeError("not yet")
-            return 42
-
-    with closing(Flaky([CountingSetTaskEnv] * 2, 2, 1)) as envs:
-        assert envs.flaky == 42
-
-
 @both_executors
 @pytest.mark.parametrize("journal", [False, True])
 def test_a_task_that_an_environment_does_not_understand_is_named(executor, journal):

@@ -373,21 +373,6 @@ def test_odd_arguments_of_workers_are_named(call, error, message):
         "environment 0: <CountingEnv ...: did you mean 'observation_space'",
     ),
     refusal(
-        lambda envs: envs.sample_tasks(2),
-        AttributeError,
-        "'Meta...Executor' object has no attribute 'sample_tasks': envs.call('sample_tasks', n)[0]",
-    ),
-    refusal(
-        lambda envs: envs.set_task({}),
-        AttributeError,
-        "'Meta...Executor' object has no attribute 'set_task': envs.set_tasks(tasks) sets",
-    ),
-    refusal(
-        lambda envs: envs.get_task(),
-        AttributeError,
-        "'Meta...Executor' object has no attribute 'get_task': envs.call('get_task') returns",
-    ),
-    refusal(
         lambda envs: envs.set_taks,
         AttributeError,
         "'Meta...Executor' object has no attribute 'set_taks'",
@@ -415,19 +400,3 @@ def test_odd_uses_are_named_and_leave_the_environments_usable(call, error, messa
     assert envs.get_attr("seeds") == seeds_before  # nothing was reset
     envs.reset(seed=0)
     assert envs.step([0, 0])[0].tolist() == [[1, 1], [101, 101]]
-
-
-class BrokenProperty(MetaIterativeEnvExecutor):
-    """An executor with a property that raises."""
-
-    @property
-    def broken(self):
-        return self.nope
-
-
-def test_a_hint_at_a_method_is_no_attribute_and_hides_no_error_of_a_property():
-    with contextlib.closing(BrokenProperty(CountingSetTaskEnv, 2)) as envs:
-        assert not any(hasattr(envs, name) for name in ("sample_tasks", "set_task", "get_task"))
-        assert "set_task" not in dir(envs)
-        with pytest.raises(AttributeError, match="no attribute 'nope'"):
-            _ = envs.broken
