@@ -58,8 +58,7 @@ def explains_arguments(
             if parameter.default is parameter.empty
             and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
         ]
-
-        known = {*visible, *keywords}
+        accepted = {*visible, *keywords}
 
         def find_name(args: tuple[object, ...]) -> str:
             is_constructor = function.__name__ == "__init__"
@@ -75,15 +74,14 @@ def explains_arguments(
                     f"{len(args) - len(positional) + len(visible)}: pass others by name: "
                     f"{example or ', '.join(keywords)}"
                 )
-            if not example and not known.issuperset(kwargs):
-                check_keywords(kwargs, known, find_name(args), hints)
+            if not example and not accepted.issuperset(kwargs):
+                check_keywords(kwargs, accepted, find_name(args), hints)
             passed = {*positional[: len(args)], *kwargs}
             missing = [argument for argument in required if argument not in passed]
             if missing:
-                ends = [hints[argument] for argument in missing if hints and argument in hints]
-                raise TypeError(
-                    ": ".join([f"{find_name(args)} needs {', '.join(missing)}", *ends[:1]])
-                )
+                hint = next((hints[name] for name in missing if hints and name in hints), "")
+                message = f"{find_name(args)} needs {', '.join(missing)}"
+                raise TypeError(f"{message}: {hint}" if hint else message)
             return function(*args, **kwargs)
 
         return checked

@@ -246,16 +246,17 @@ def describe_copies(episodes: Iterable[Episode]) -> str:
     for episode in episodes:
         if episode.trial is None:
             by_task.setdefault(episode.task, []).append(episode)
-    tasks, num_goals = [], 0
+    num_goals: dict[str, int] = {}  # of each task whose episodes are copies
     for task, task_episodes in by_task.items():
         goals = {episode.task_state for episode in task_episodes}
         outcomes = {(e.task_state, e.episode_return, e.length) for e in task_episodes}
         if 1 < len(goals) == len(outcomes) < len(task_episodes):
-            tasks.append(task)
-            num_goals = len(goals)
-    if not tasks:
+            num_goals[task] = len(goals)
+    if not num_goals:
         return ""
+    fewest, most = min(num_goals.values()), max(num_goals.values())
+    numbers = f"{fewest}" if fewest == most else f"{fewest} to {most}"
     return (
-        f"the episodes of {short(tasks)} are copies of those on {num_goals} goals, which intervals "
-        "count as independent: evaluate each goal once"
+        f"the episodes of {short([*num_goals])} are copies of those on {numbers} goals, which "
+        "intervals count as independent: evaluate each goal once"
     )

@@ -64,13 +64,19 @@ _OTHER_NAMES = {
 }
 # Likewise for `few_shot_evaluate`.
 _OTHER_FEW_SHOT_NAMES = {
+    **_OTHER_NAMES,
+    **dict.fromkeys(
+        (*NAMES_OF_EPISODES, "episodes_per_task"), "did you mean 'evaluation_episodes'?"
+    ),
+    **dict.fromkeys(
+        ("n_adapt", "num_adapt", "n_adaptation_episodes", "adapt_episodes", "shots"),
+        "did you mean 'adaptation_episodes'?",
+    ),
     "tasks": "did you mean 'trials'? It takes a list for each trial, such as trials=[tasks]",
     "policy_in": "the policy is always called in this process, because adapt() changes it here",
 }
 # The methods of policies that adapt in trials.
 _ADAPTING = ("adapt", "begin_trial")
-# What others call ``adaptation_episodes``.
-_NAMES_OF_ADAPTATION = ("n_adapt", "num_adapt", "n_adaptation_episodes", "adapt_episodes", "shots")
 _OPTIONS = ("seed", "observers", "evidence", "resume", "progress")
 _ARGUMENTS = ("policy", "envs", "episodes_per_task", "tasks", *_OPTIONS)
 _FEW_SHOT_ARGUMENTS = (
@@ -282,12 +288,7 @@ def few_shot_evaluate(
     >>> len(result.adaptation.episodes), len(result.scored)
     (8, 24)
     """
-    hints = _OTHER_NAMES | dict.fromkeys(
-        (*NAMES_OF_EPISODES, "episodes_per_task"), "did you mean 'evaluation_episodes'?"
-    )
-    hints |= dict.fromkeys(_NAMES_OF_ADAPTATION, "did you mean 'adaptation_episodes'?")
-    hints |= _OTHER_FEW_SHOT_NAMES
-    check_keywords(unknown, _FEW_SHOT_ARGUMENTS, "few_shot_evaluate", hints)
+    check_keywords(unknown, _FEW_SHOT_ARGUMENTS, "few_shot_evaluate", _OTHER_FEW_SHOT_NAMES)
     num_trials, trial_tasks = trials, None
     if isinstance(trials, (list, tuple)) and trials:
         num_trials = len(trials)
@@ -693,15 +694,13 @@ def _suggest_envs(envs: Any) -> str:
 
 def _check_adaptation(episodes: Any) -> int:
     """Returns ``adaptation_episodes``, or raises `ValueError`, with a way out for 0."""
-    try:
-        return positive(episodes, "adaptation_episodes")
-    except ValueError as exc:
-        if type(episodes) is int and episodes == 0:
-            raise ValueError(
-                f"{exc}: for the baseline without adaptation, pass 1 or more and read "
-                "result.unadapted, the episodes before the policy adapts"
-            ) from None
-        raise
+    if type(episodes) is int and episodes == 0:
+        raise ValueError(
+            "adaptation_episodes must be a positive integer, got 0: for the baseline without "
+            "adaptation, pass 1 or more and read result.unadapted, the episodes before the policy "
+            "adapts"
+        )
+    return positive(episodes, "adaptation_episodes")
 
 
 def _check_observers(observers: Any) -> None:

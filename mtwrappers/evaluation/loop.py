@@ -470,8 +470,8 @@ def set_tasks_kept(envs: Any, *, warns: bool = True) -> Iterator[None]:
         if drawing:
             inner.call_some(drawing, "set_wrapper_attr", _DRAWS, on)
 
-    set_draws(False)
     try:
+        set_draws(False)
         yield
     except BaseException:
         # Interrupted or failed environments may not answer.

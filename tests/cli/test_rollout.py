@@ -230,10 +230,10 @@ def test_a_resumed_rollout_of_a_file_says_how_to_tell_its_policies_apart(tmp_pat
         ([], "give every model another --name\n"),
         (["--name", "a"], "for them\n"),
     ):
-        out = tmp_path / f"out{len(name)}"
-        run_rollout(out, *command, *name)
+        folder = tmp_path / f"out{len(name)}"
+        run_rollout(folder, *command, *name)
         capsys.readouterr()
-        assert main(["rollout", *command, *name, "--resume", "--out", str(out)]) == 0
+        assert main(["rollout", *command, *name, "--resume", "--out", str(folder)]) == 0
         warning = capsys.readouterr().err.replace("\n", " ").strip()
         assert warning.endswith(ending.strip())
 

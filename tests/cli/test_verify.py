@@ -100,11 +100,11 @@ def test_another_number_of_episodes_makes_a_variant_of_a_protocol(tmp_path, caps
     for name, episodes in (("two", "2"), ("one", "1"), ("whole", "50")):
         assert main([*command, "--episodes", episodes, "--out", str(tmp_path / name)]) == 0
         output = capsys.readouterr().out
-        said = (
+        notice = (
             "This is a variant of short, which has 50 episodes per class:\nits score is not "
             "comparable with scores of short.\n"
         )
-        assert (said in output) == (name != "whole")
+        assert (notice in output) == (name != "whole")
     result = EvaluationResult.load(tmp_path / "two/results.json")
     expected = short.on("MT1").variant("short with 2 episodes per class", episodes_per_task=2)
     assert result.protocol == expected

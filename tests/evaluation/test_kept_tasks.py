@@ -142,18 +142,18 @@ def test_environments_of_one_name_must_be_on_one_task():
 
 
 def test_results_on_different_tasks_are_not_comparable():
-    result, other = evaluate_on(GOALS), evaluate_on(OTHER_GOALS)
+    result, other_result = evaluate_on(GOALS), evaluate_on(OTHER_GOALS)
     reason = r"task 1: \{'goal': \(0.0, 1.0\)\} in result 1 of 'a', and \{'goal': \(0.6, 0.8\)\}"
     with pytest.raises(IncomparableError, match=reason):
-        compare({"a": [result], "b": [other]})
+        compare({"a": [result], "b": [other_result]})
     [same] = compare({"a": [result], "b": [evaluate_on(GOALS)]})
     assert same.pairing == "each task stays on one task state, the same for both"
 
 
 def test_trials_on_different_tasks_are_not_comparable():
-    result, other = try_on(GOALS), try_on(OTHER_GOALS)
+    result, other_result = try_on(GOALS), try_on(OTHER_GOALS)
     with pytest.raises(IncomparableError, match=r"the tasks of the trials: .* in result 1 of 'b'"):
-        compare({"a": [result], "b": [other]})
+        compare({"a": [result], "b": [other_result]})
     assert compare({"a": [result], "b": [try_on(GOALS)]})
 
 
@@ -204,8 +204,8 @@ def test_tasks_that_a_replay_does_not_depend_on_are_said_by_the_file(tmp_path):
         first_task = field["task 0"] if name == "kept_tasks" else field[0][0]
         first_task["goal"] = goal
         path.write_text(json.dumps(data))
-        replayed, _, said = str(verify(path)).partition("said by the file")
-        assert name in said
+        replayed, _, claimed = str(verify(path)).partition("said by the file")
+        assert name in claimed
         assert name not in replayed
 
     envs = gymnasium.make_vec("mtwrappers/SparsePointRobot-v0", num_envs=2)
@@ -394,9 +394,9 @@ def test_whether_a_task_was_set_is_part_of_the_state():
     envs = pendulums(GRAVITIES, 1, sample_tasks_on_reset=True)
     envs.set_tasks([8.25])
     envs.reset()
-    other = pendulums(GRAVITIES, 1, sample_tasks_on_reset=True)
-    set_state(other, get_state(envs, between_episodes=True))
-    assert evaluate_pendulums(other)[1] == [[8.25] * 3]
+    restored_envs = pendulums(GRAVITIES, 1, sample_tasks_on_reset=True)
+    set_state(restored_envs, get_state(envs, between_episodes=True))
+    assert evaluate_pendulums(restored_envs)[1] == [[8.25] * 3]
 
 
 def test_tasks_that_were_forgotten_are_a_warning():

@@ -439,8 +439,8 @@ class RareRewardEnv(CountingEnv):
         self.goal = goal
 
     def step(self, action):
-        obs, _, *rest = super().step(action)
-        return obs, 1.0 if self.steps == self.goal else -0.1 * float(action), *rest
+        obs, _, *flags_and_info = super().step(action)
+        return obs, 1.0 if self.steps == self.goal else -0.1 * float(action), *flags_and_info
 
 
 class TaskReward(gymnasium.Wrapper):

@@ -32,7 +32,7 @@ pytestmark = [needs_proc, loses_workers, pytest.mark.usefixtures("leaves_nothing
 
 VECTOR_FOLDER = os.path.dirname(mtwrappers.vector.__file__)
 LONG = 20.0  # seconds that no call takes
-# Every so many bytecodes; 1 is what is promised, and takes an hour.
+# Every so many bytecodes; 1 is what is promised, and takes a quarter of an hour.
 STRIDE = int(os.environ.get("MTWRAPPERS_STRIDE", "17"))
 
 
