@@ -2,7 +2,7 @@
 # other steps run what Pythons do differently (processes, signals, pickles, classes, messages), and
 # leave out the rooms that compute with NumPy, SciPy and MuJoCo alone, or stand on the others.
 computing="adapters continual evaluation export integrations metaworld processors"
-standing_on_others="cli testing test_docs.py test_docstrings.py"
+standing_on_others="cli envs samplers tasks testing wrappers test_docs.py test_docstrings.py"
 pythons=$(.ci/pythons)
 newest=$(tail -n 1 <<<"$pythons")
 unseen=""

@@ -137,6 +137,7 @@ def check_forgeries(kind, count, seed, folder, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS)
+@pytest.mark.slow_but(*KINDS)
 def test_no_forgery_of_one_field_is_verified_but_as_said_by_the_file(kind, originals, tmp_path):
     check_forgeries(kind, 8, 0, originals[kind], tmp_path)
 
