@@ -183,19 +183,19 @@ class EnvBlock:
         self._wrap = wrap
         self.envs = self._map_envs(lambda i, env: wrap(env))
 
-    def connect(self, rows: range, n: int, action_shape: tuple[int, ...]) -> None:
+    def connect(self, rows: range, n: int) -> None:
         """Makes the buffers for results.
 
         Args:
             rows: The rows of the environments, among ``n`` in shared memory.
             n: The number of all environments.
-            action_shape: The shape of an action.
         """
         shared = self._memory >= 0
         self._layout = ObsLayout(self.envs[0].observation_space, n if shared else len(rows))
-        self.buffers = Buffers(self._layout, action_shape, self._memory)
+        self.buffers = Buffers(self._layout, self._memory)
         if shared:
             self.buffers = self.buffers.part(slice(rows.start, rows.stop))
+        self.actions_shape = (len(rows), *(self.envs[0].action_space.shape or ()))
 
     def use_columns(self, schema: InfoSchema) -> None:
         """Sets which infos go through the buffers."""
@@ -339,8 +339,8 @@ class EnvBlock:
         block = EnvBlock(self._makers, self.offset, self.settings, wrap=self._wrap)
         self._prepared = block
         try:
-            n, action_shape = len(block.envs), self.buffers.actions_shape[1:]
-            block.connect(range(n), n, action_shape)
+            n = len(block.envs)
+            block.connect(range(n), n)
             block.buffers.beats = self.buffers.beats  # signs of life are of this block
             block.replay(logs, paused)
         except BaseException:

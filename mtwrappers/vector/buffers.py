@@ -88,7 +88,6 @@ class Buffers:
 
     With a file descriptor ``fd``, the memory is the file, which other processes may share. ``obs``
     is one array per leaf of the layout, or a list of Python objects, which is not shared.
-    ``actions`` has the bytes of an array of ``actions_shape``, with room for 8 per number.
     ``finished`` marks environments whose episodes have ended, ``paused`` those that are not to be
     stepped, and ``digests`` are hashes of what each has returned (see `mtwrappers.vector.journal`);
     ``beats`` is the time (`time.monotonic`) of the block's last sign of life; ``numbers`` and
@@ -106,10 +105,9 @@ class Buffers:
     numbers: NDArray[np.float64]
     texts: NDArray[np.str_]
 
-    def __init__(self, layout: ObsLayout, action_shape: tuple[int, ...] = (), fd: int = -1) -> None:
+    def __init__(self, layout: ObsLayout, fd: int = -1) -> None:
         # The shape and the dtype of a row of each array.
         rows: dict[str, tuple[tuple[int, ...], Any]] = {
-            "actions": (action_shape, np.float64),  # 8 bytes, whatever dtype actions have
             "rewards": ((), np.float64),
             "terminated": ((), np.bool_),
             "truncated": ((), np.bool_),
@@ -131,8 +129,6 @@ class Buffers:
         """Sets the arrays other than observations, by their names."""
         self._arrays = arrays
         vars(self).update(arrays)
-        self.actions_shape, self._action_count = arrays["actions"].shape, arrays["actions"].size
-        self.actions: NDArray[np.uint8] = arrays["actions"].reshape(-1).view(np.uint8)
 
     @property
     def _all(self) -> list[NDArray[Any]]:
@@ -146,17 +142,6 @@ class Buffers:
         view.obs = [array[rows] for array in self.obs]
         view._set_arrays({name: array[rows] for name, array in self._arrays.items()})
         return view
-
-    def write_actions(self, actions: NDArray[Any]) -> None:
-        """Writes the actions of all rows, of any dtype of at most 8 bytes."""
-        data = actions.tobytes()
-        self.actions.data[: len(data)] = data  # in a third of NumPy's time
-
-    def read_actions(self, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """The actions that were written, which have this dtype."""
-        # A copy, because environments may keep their actions.
-        size = self._action_count * dtype.itemsize
-        return self.actions[:size].copy().view(dtype).reshape(self.actions_shape)
 
     def pack(self) -> bytes:
         """All data in these arrays, for `unpack`."""

@@ -160,21 +160,19 @@ class Connect(Command):
     Attributes:
         rows: The rows of the block's environments.
         num_envs: The number of all environments.
-        action_shape: The shape of an action.
     """
 
     name = "connect"
     rows: range
     num_envs: int
-    action_shape: tuple[int, ...]
 
     def part(self, rows: slice) -> Connect:
         """The command for one block."""
-        return Connect(self.rows[rows], self.num_envs, self.action_shape)
+        return Connect(self.rows[rows], self.num_envs)
 
     def run(self, block: EnvBlock) -> None:
         """Makes the buffers of the block."""
-        block.connect(self.rows, self.num_envs, self.action_shape)
+        block.connect(self.rows, self.num_envs)
 
 
 @dataclass(eq=False)

@@ -109,12 +109,6 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         settings: The number of environments, and how they are stepped.
         first_seeds: For copies of an environment: a seed for the first reset of each.
 
-    Attributes:
-        stepped: A mask of the environments that the last `step` stepped, ``(N,)`` bool. The others
-            were paused or restarted, so a wrapper must not count their rewards.
-        restarted: A mask of the environments that the last `step` reset instead, as the mode
-            NEXT_STEP does after the end of an episode, ``(N,)`` bool.
-
     >>> import gymnasium, numpy as np, mtwrappers
     >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=4, meta_batch_size=2)
     >>> envs.set_tasks([{"goal": (1.0, 0.0)}, {"goal": (0.0, 1.0)}])
@@ -130,8 +124,6 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     meta_batch_size: int
     envs_per_task: int
     autoreset_mode: AutoresetMode
-    stepped: NDArray[np.bool_]
-    restarted: NDArray[np.bool_]
     closed = True  # until there is a pool to close
     _pending = False  # whether a step was begun and not ended
     _setter: str | None = None  # the method of environments that sets a task
@@ -200,11 +192,12 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         self.action_space = batch_space(action_space, n)
         self.metadata = {**metadata, "autoreset_mode": self.autoreset_mode}
         self._takes_arrays = isinstance(action_space, ARRAY_SPACES)
-        row_shape = tuple(action_space.shape or ()) if self._takes_arrays else ()
-        self._actions_shape = (n, *row_shape)
+        self._actions_shape = (n, *(action_space.shape or ()))
         self._layout = ObsLayout(observation_space, n)
-        self._buffers = pool.connect(self._layout, row_shape)
-        self.stepped = self.restarted = np.zeros(n, dtype=np.bool_)
+        self._buffers = pool.connect(self._layout)
+        # Masks of the environments before the last step; before the first, no step has stepped any.
+        self._was_paused = np.ones(n, dtype=np.bool_)
+        self._was_finished = np.zeros(n, dtype=np.bool_)
         if settings.journal:
             pool.start_journal()
 
@@ -357,9 +350,9 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             ):
                 self._refuse_actions(actions, checked)
         schema = None if self._columns is None else self._columns.schema
-        masks = self.step_masks()
+        paused, finished = buffers.paused.copy(), buffers.finished.copy()
         pool.begin(Step(checked, autoreset, schema))
-        self.stepped, self.restarted = masks
+        self._was_paused, self._was_finished = paused, finished
 
     def _iterate_actions(self, actions: Any) -> list[Any]:
         """The actions of environments whose action space has no arrays, which may keep them."""
@@ -400,12 +393,33 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         rows: list[int] = (self._first_row + np.flatnonzero(mask)).tolist()
         return rows
 
+    @property
+    def stepped(self) -> NDArray[np.bool_]:
+        """A mask of the environments that the last `step` stepped, ``(N,)`` bool.
+
+        The others were paused or restarted, so a wrapper must not count their rewards.
+        """
+        return self._split_rows(self._was_paused, self._was_finished)[0]
+
+    @property
+    def restarted(self) -> NDArray[np.bool_]:
+        """A mask of the environments that the last `step` reset instead, ``(N,)`` bool.
+
+        The mode NEXT_STEP does this after the end of an episode.
+        """
+        return self._split_rows(self._was_paused, self._was_finished)[1]
+
     def step_masks(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Returns what `stepped` and `restarted` will be after a step that begins now."""
-        finished, active = self._buffers.finished, ~self._buffers.paused
+        return self._split_rows(self._buffers.paused, self._buffers.finished)
+
+    def _split_rows(
+        self, paused: NDArray[np.bool_], finished: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Masks of the environments that a step steps and resets, given the masks before it."""
         if self.autoreset_mode is not AutoresetMode.NEXT_STEP:
-            return active, np.zeros(self.num_envs, np.bool_)
-        return active & ~finished, active & finished
+            return ~paused, np.zeros(self.num_envs, np.bool_)
+        return ~paused & ~finished, ~paused & finished
 
     @exclusive
     def step_wait(self) -> StepResult:
@@ -435,7 +449,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             if schema is not None:
                 self._columns = InfoColumns(schema, buffers)
                 self._pool.set_up(UseColumns(schema))
-        if any(map(np.count_nonzero, (*flags, self.restarted))):
+        if any(map(np.count_nonzero, (*flags, self._was_finished))):
             self._note_names(infos)  # an environment that began an episode may have another task
         self._pool.due.fill(False)
         return obs, rewards, *flags, infos

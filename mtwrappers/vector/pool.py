@@ -101,7 +101,7 @@ class Pool(abc.ABC):
         """Builds the environments; returns the traits of each block."""
 
     @abc.abstractmethod
-    def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
+    def connect(self, layout: ObsLayout) -> Buffers:
         """Makes all blocks write to buffers, and returns those of all environments."""
 
     @abc.abstractmethod
@@ -169,9 +169,9 @@ class LocalPool(Pool):
         self.block = self._make_block()
         return [self.block.traits()]
 
-    def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
+    def connect(self, layout: ObsLayout) -> Buffers:
         """Makes the block write to buffers."""
-        self.block.connect(range(layout.n), layout.n, action_shape)
+        self.block.connect(range(layout.n), layout.n)
         self.buffers = self.block.buffers
         return self.buffers
 
@@ -220,7 +220,7 @@ class BorrowedPool(LocalPool):
     def __init__(self, block: EnvBlock, num_envs: int, settings: Settings) -> None:
         super().__init__(lambda: block, num_envs, settings)
 
-    def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
+    def connect(self, layout: ObsLayout) -> Buffers:
         """Returns the buffers to which the block writes."""
         self.buffers = self.block.buffers
         return self.buffers

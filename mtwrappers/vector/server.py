@@ -34,6 +34,7 @@ HELLO = 0  # the number of the answer of a worker that has started
 EMPTY = b""  # an encoded answer without a result
 HEADER = struct.Struct("!QQ")  # the number of the command, and the number of bytes that follow
 PICKLED = b"\x80"  # the first byte of a pickle
+STEP_HEAD_SIZE = 5  # bytes; the dtypes of numbers, such as "<f4", have 3 characters
 # An id may be registered in the main script, below its guard.
 _UNREGISTERED = (
     "a worker that is not a fork knows only the ids that its imports register: name the module "
@@ -42,8 +43,8 @@ _UNREGISTERED = (
 )
 
 
-class StepMessage(NamedTuple):
-    """A message with a step whose actions are in shared memory, encoded as in ``b"11<f4"``.
+class StepHead(NamedTuple):
+    """The beginning of a message with a step, encoded as in ``b"11<f4"``; the actions follow.
 
     Attributes:
         autoreset: Whether environments reset themselves, if the mode is SAME_STEP.
@@ -115,10 +116,12 @@ class BlockServer:
                     with_or_without_opengl(functools.partial(pickle.loads, pickled))
             return command
         assert self.block is not None
-        step, columns = decode_step(message), self.block.columns
-        schema = columns.schema if columns is not None and step.reads_columns else None
-        actions = self.block.buffers.read_actions(step.dtype)
-        return Step(actions, step.autoreset, schema)
+        head, columns = decode_step_head(message[:STEP_HEAD_SIZE]), self.block.columns
+        schema = columns.schema if columns is not None and head.reads_columns else None
+        # In memory of their own, because environments may keep and change their actions.
+        memory = bytearray(message[STEP_HEAD_SIZE:])
+        actions = np.ndarray(self.block.actions_shape, head.dtype, memory)
+        return Step(actions, head.autoreset, schema)
 
     def _build(self, command: Build) -> BlockTraits:
         """Builds the block, and returns its traits.
@@ -133,15 +136,15 @@ class BlockServer:
 
 # Cached, because the steps of an executor hardly differ.
 @functools.cache
-def encode_step(message: StepMessage) -> bytes:
-    """Encodes a step whose actions are in shared memory."""
-    return f"{message.autoreset:d}{message.reads_columns:d}{message.dtype.str}".encode()
+def encode_step_head(head: StepHead) -> bytes:
+    """Encodes the beginning of a message with a step, in `STEP_HEAD_SIZE` bytes."""
+    return f"{head.autoreset:d}{head.reads_columns:d}{head.dtype.str}".encode()
 
 
 @functools.cache
-def decode_step(data: bytes) -> StepMessage:
-    """Reverses `encode_step`."""
-    return StepMessage(data[:1] == b"1", data[1:2] == b"1", np.dtype(data[2:].decode()))
+def decode_step_head(data: bytes) -> StepHead:
+    """Reverses `encode_step_head`."""
+    return StepHead(data[:1] == b"1", data[1:2] == b"1", np.dtype(data[2:].decode()))
 
 
 def encode_answer(answer: Answer) -> bytes:

@@ -7,8 +7,8 @@ then was run, and is recorded in the journal; one that was not was never written
 
 A message to a process is a header, with the number of the command and the length of the rest, and
 the command. A step is whether environments reset themselves, whether infos go through the buffers,
-and the dtype of its actions, such as ``b"11<f4"``; the actions themselves are in shared memory.
-Every other command, and every answer, is a pickle.
+and the dtype of its actions, such as ``b"11<f4"``, and then the actions. Every other command, and
+every answer, is a pickle.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ from mtwrappers.vector.server import (
     EMPTY,
     HEADER,
     HELLO,
-    StepMessage,
+    StepHead,
     decode_answer,
-    encode_step,
+    encode_step_head,
     serve,
 )
 from mtwrappers.vector.settings import Maker, Settings
@@ -220,7 +220,7 @@ class ProcessWorker(Worker):
         # This process' ends of two pipes, which take half the time of a socket.
         self._command_pipe: Any = None
         self._answer_pipe: Any = None
-        self._chunks: list[bytes] = []  # of answers that have arrived
+        self._chunks = [b""]  # what has arrived of answers that were not taken
         # A message that is being written, and the numbers of bytes of it that were.
         self._writing: tuple[bytes, list[int]] = (b"", [])
         self._life: Any = None  # the end of a pipe; when it is closed, the worker ends
@@ -231,7 +231,7 @@ class ProcessWorker(Worker):
         self._answer_pipe, answers = self._context.Pipe(duplex=False)
         os.set_blocking(self._command_pipe.fileno(), False)
         os.set_blocking(self._answer_pipe.fileno(), False)
-        self._chunks, self._writing = [], (b"", [])
+        self._chunks, self._writing = [b""], (b"", [])
         life, self._life = self._context.Pipe(duplex=False)
         _lives.add(self._life)
         # `multiprocessing` can pass connections to a process in every context.
@@ -252,10 +252,9 @@ class ProcessWorker(Worker):
     def encode(self, number: int, command: Command) -> bytes:
         """The bytes of the part of a command, with their header."""
         if isinstance(command, Step) and isinstance(command.actions, np.ndarray):
-            assert self.buffers is not None
-            reads_columns = command.schema is not None
-            data = encode_step(StepMessage(command.autoreset, reads_columns, command.actions.dtype))
-            self.buffers.write_actions(command.actions[self.rows])
+            actions = command.actions[self.rows]
+            head = StepHead(command.autoreset, command.schema is not None, actions.dtype)
+            data = encode_step_head(head) + actions.tobytes()
         else:
             data = cloudpickle.dumps(command.part(self.rows))
         return HEADER.pack(number, len(data)) + data
@@ -290,53 +289,45 @@ class ProcessWorker(Worker):
     @staticmethod
     def receive(workers: Sequence[ProcessWorker], seconds: float) -> list[ProcessWorker]:
         """Waits for data from some workers, at most for some seconds."""
-        # An interrupt may have left answers that were read and not taken.
-        arrived = [worker for worker in workers if worker._chunks and worker._take_answers()]
-        if arrived:
-            return arrived
         poll, by_fd = select.poll(), {}
         for worker in workers:
             fd = worker._answer_pipe.fileno()
             by_fd[fd] = worker
             poll.register(fd, select.POLLIN)
+        arrived = []
         for fd, _ in poll.poll(seconds * 1000):
             worker = by_fd[fd]
+            chunks = worker._chunks
             try:
                 # In one call, so that no exception can come between reading and keeping.
-                worker._chunks.extend(map(os.read, [fd], [_CHUNK]))
-                has_ended = not worker._chunks[-1]
+                chunks.extend(map(os.read, [fd], [_CHUNK]))
+                has_ended = not chunks[-1]
             except BlockingIOError:
                 continue  # another call of this executor has read it
             except OSError as exc:
                 if exc.errno is None:
                     raise  # of a signal's handler
                 has_ended = True
+            # Takes all complete answers. Those that an exception leaves here are taken with the
+            # answer to the next command.
+            if len(chunks[0]) < HEADER.size:
+                chunks[:] = [b"".join(chunks)]
+            size = sum(map(len, chunks))
+            while size >= HEADER.size:
+                number, length = HEADER.unpack_from(chunks[0])
+                end = HEADER.size + length
+                if size < end:
+                    break
+                data = b"".join(chunks)
+                worker.encoded_answers[number] = data[HEADER.size : end]
+                # After the answer was taken, because it can be taken twice.
+                chunks[:] = [data[end:]]
+                size -= end
             if not has_ended:
-                worker._take_answers()
                 arrived.append(worker)
             elif worker.state not in (WorkerState.HUNG, WorkerState.UNKNOWN):
                 worker.state = WorkerState.ENDED
         return arrived
-
-    def _take_answers(self) -> bool:
-        """Takes all complete answers from what has arrived; returns whether there were any."""
-        has_answers = False
-        while self._chunks:
-            size = sum(map(len, self._chunks))
-            if len(self._chunks[0]) < HEADER.size <= size:
-                self._chunks[:] = [b"".join(self._chunks)]
-            if size < HEADER.size:
-                break
-            number, length = HEADER.unpack_from(self._chunks[0])
-            end = HEADER.size + length
-            if size < end:
-                break
-            data = b"".join(self._chunks)
-            self.encoded_answers[number] = data[HEADER.size : end]
-            # After the answer was taken, because it can be taken twice.
-            self._chunks[:] = [data[end:]] if size > end else []
-            has_answers = True
-        return has_answers
 
     def is_alive(self) -> bool:
         """Whether the process runs."""
@@ -441,11 +432,11 @@ class WorkerPool(Pool):
             worker.state = WorkerState.READY
         return self.set_up(self._build)
 
-    def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
+    def connect(self, layout: ObsLayout) -> Buffers:
         """Makes all blocks write to buffers, and returns those of all environments."""
-        self.set_up(Connect(range(layout.n), layout.n, action_shape))
+        self.set_up(Connect(range(layout.n), layout.n))
         memory = -1 if self._memory is None else self._memory.fileno()
-        self.buffers = Buffers(layout, action_shape, memory)
+        self.buffers = Buffers(layout, memory)
         for worker in self.workers:
             worker.buffers = self.buffers.part(worker.rows)
         return self.buffers
