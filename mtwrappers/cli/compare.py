@@ -46,6 +46,8 @@ def run(
 ) -> int:
     """Print and compare the scores of methods over training runs.
 
+    Scores are success rates, or returns if no result records success.
+
     Args:
         results: Files of rollouts or of EvaluationResult.save, or folders of rollouts. Files with
             the same --name are training runs of one method. reference:NAME is a result that comes
@@ -57,7 +59,7 @@ def run(
         no_tasks: Print and draw only the means over all tasks and over groups of tasks.
         plot: Also draw the scores, and the differences beside them. With three methods or more,
             each comparison with the first has its own file: plot-1.png, plot-2.png for plot.png.
-        curve: Also draw success against --training-steps, and write a CSV file beside the image.
+        curve: Also draw scores against --training-steps, and write a CSV file beside the image.
         force: Compare results even if their protocols, settings or goals differ.
     """
     for option, path in (("--plot", plot), ("--curve", curve)):
@@ -153,7 +155,7 @@ def _describe_few_episodes(scored: Scores) -> str:
     sentences = []
     for name, score in scored.methods.items():
         n = sum(score.counts.values())
-        if score.unit != "runs" and n < _ENOUGH:
+        if score.metric == "success" and score.unit != "runs" and n < _ENOUGH:
             sentences.append(f"{name} has {format_count(n, score.unit.removesuffix('s'))}")
     if not sentences:
         return ""

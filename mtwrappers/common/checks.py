@@ -106,6 +106,14 @@ def zero_or_above(value: Any, name: str) -> float:
     return number
 
 
+def check_finite(value: Any, name: str) -> float:
+    """Returns ``value`` as a finite float, or raises `ValueError`."""
+    number = number_or_nan(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{name} must be a finite number, got {short(value)}")
+    return number
+
+
 def number_or_nan(value: Any) -> float:
     """``value`` as a ``float``, or NaN if it is a bool, no number, or too large for a float."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):

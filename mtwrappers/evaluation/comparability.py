@@ -55,6 +55,11 @@ class ComparedRuns:
         return self.left_out + self.duplicates + self.silence + self.unknown
 
     @property
+    def has_success(self) -> bool:
+        """Whether success is compared; otherwise no run records it, and returns are compared."""
+        return any(run.result.has_success for run in _chain_runs(self.runs))
+
+    @property
     def protocol(self) -> Protocol | None:
         """The protocol that defines groups and means; ``None`` if they are not comparable."""
         return None if self.mismatch or not self.protocols else self.protocols[0]

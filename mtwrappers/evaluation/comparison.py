@@ -23,6 +23,7 @@ from mtwrappers.evaluation.method_scores import (
     score_runs,
     tabulate_runs,
 )
+from mtwrappers.evaluation.report import align_columns, count_decimals
 from mtwrappers.evaluation.runs import Method, Policies, Run, group_runs, takes_policies
 from mtwrappers.evaluation.score_table import (
     INTERQUARTILE_MEAN,
@@ -38,17 +39,16 @@ from mtwrappers.evaluation.statistics import (
     Values,
 )
 
-# The reason why a difference between several runs each has no interval.
-_EQUAL = "equal runs"
+_INTERVAL_WIDTH = 19  # characters of a line for the interval of a difference of rates
 
 
 @dataclass(frozen=True)
 class ScoreDifference:
-    """The success rates of two policies, and their difference.
+    """The success rates of two policies, or their mean returns, and their difference.
 
     Args:
-        first: The rate of the first, in [0, 1].
-        second: The rate of the second, in [0, 1].
+        first: The rate of the first, in [0, 1], or its mean return.
+        second: That of the second.
         difference: ``second - first``, with its interval.
 
     >>> from mtwrappers import EvaluationResult, compare
@@ -74,10 +74,11 @@ class Comparison:
 
     Args:
         names: The names of the first and the second.
-        scores: The scores of both: rates with intervals, numbers of runs and episodes.
+        scores: The scores of both: rates or returns with intervals, numbers of runs and episodes.
         tasks: The difference at each task.
         overall: The differences over all tasks: the ``"mean over tasks"`` (or the means of their
-            protocol) and, if both have five runs or more, the ``"interquartile mean"``.
+            protocol) and, of the success rates of five runs or more each, the ``"interquartile
+            mean"``.
         paired: The number of tasks at which both have episodes of the same goals, which are
             compared goal by goal.
         pairing: A sentence: by which rule values of both were compared one by one, or not.
@@ -148,7 +149,8 @@ class Comparison:
         colors = [
             plot.DARK if _excludes_zero(difference) else plot.LIGHT for difference in differences
         ]
-        panels = {plot.RATE: scores, plot.DIFFERENCE: [plot.Series("", colors, differences)]}
+        axis = plot.RATE if self.scores[0].metric == "success" else plot.RETURN
+        panels = {axis: scores, plot.DIFFERENCE: [plot.Series("", colors, differences)]}
         title = [describe_mismatch(self.mismatch), f"{self.names[1]} minus {self.names[0]}"]
         footer = f"lines: {_describe_unit(self)}; dark: the interval excludes zero"
         if reasons := _list_lacking_lines(self, rows):
@@ -164,8 +166,9 @@ def compare(policies: Policies, *, force: bool = False) -> list[Comparison]:
     """Compares the success of policies with the success of the first.
 
     Success is defined by the protocol; without a protocol, an episode is a success if any step was
-    one. In few-shot evaluation, the episodes after adaptation are compared, trial by trial; earlier
-    episodes are in the result's ``unadapted``.
+    one. If no result records success, as in most of the families of meta-RL, returns are compared,
+    with Student's intervals. In few-shot evaluation, the episodes after adaptation are compared,
+    trial by trial; earlier episodes are in the result's ``unadapted``.
 
     **One run each.** Intervals are over episodes (over trials in few-shot evaluation): they say how
     precisely *these* two policies were measured, not what another training run would give. If both
@@ -201,7 +204,7 @@ def compare(policies: Policies, *, force: bool = False) -> list[Comparison]:
             the same episodes, and the same ``training_seed`` and ``training_steps`` or no seed; or
             if the runs of a policy end at different ``training_steps``.
         TypeError: If the policies are not a dict of results.
-        ValueError: If there are fewer than two policies, a result does not record success, or a
+        ValueError: If there are fewer than two policies, only some of them record success, or a
             policy has results of `reference` beside others.
 
     >>> from mtwrappers.evaluation import Episode
@@ -225,7 +228,13 @@ def _compare_methods(first: Method, second: Method, force: bool) -> Comparison:
     compared = select_last_runs([first, second], force, allow_unadapted=True)
     methods = first, second
     scores = [
-        score_runs(compared.runs[method.name], compared.tasks, compared.protocol, method.num_points)
+        score_runs(
+            compared.runs[method.name],
+            compared.tasks,
+            compared.protocol,
+            compared.has_success,
+            method.num_points,
+        )
         for method in methods
     ]
     several = any(score.runs > 1 for score in scores)
@@ -262,7 +271,7 @@ def _compare_methods(first: Method, second: Method, force: bool) -> Comparison:
 
 @dataclass(frozen=True)
 class _Differences:
-    """How much higher the second method's rates are.
+    """How much higher the second method's scores are.
 
     Args:
         tasks: The difference at each task.
@@ -278,7 +287,8 @@ class _Differences:
 def _compare_runs(compared: ComparedRuns, methods: tuple[Method, Method]) -> _Differences:
     """Differences between several runs of either method, with intervals over runs."""
     first, second = (
-        tabulate_runs(compared.runs[method.name], compared.tasks) for method in methods
+        tabulate_runs(compared.runs[method.name], compared.tasks, compared.has_success)
+        for method in methods
     )
     overall = {
         name: first.difference(second, weights)
@@ -293,16 +303,26 @@ def _compare_runs(compared: ComparedRuns, methods: tuple[Method, Method]) -> _Di
 def _compare_values(compared: ComparedRuns, methods: tuple[Method, Method]) -> _Differences:
     """Differences between one run each, with intervals over their episodes or trials."""
     [first], [second] = (compared.runs[method.name] for method in methods)
-    pairs = {task: _pair_values(first, second, task) for task in compared.tasks}
+    [first_values], [second_values] = (
+        tabulate_runs(compared.runs[method.name], compared.tasks, compared.has_success).runs
+        for method in methods
+    )
+    pairs = {
+        task: _pair_values(first, second, first_values[task], second_values[task], task)
+        for task in compared.tasks
+    }
 
     def difference(task_weights: TaskWeights) -> Estimate:
         weighed = sorted(task_weights)
-        return statistics.rate_difference(
-            [pairs[task].first for task in weighed],
-            [pairs[task].second for task in weighed],
-            [pairs[task].same_goals for task in weighed],
-            np.array([task_weights[task] for task in weighed]),
-        ).estimate()
+        firsts = [pairs[task].first for task in weighed]
+        seconds = [pairs[task].second for task in weighed]
+        paired = [pairs[task].same_goals for task in weighed]
+        weights = np.array([task_weights[task] for task in weighed])
+        if compared.has_success:
+            return statistics.rate_difference(firsts, seconds, paired, weights).estimate()
+        estimate = statistics.mean_difference(firsts, seconds, paired, weights)
+        fewest = min(sum(map(len, firsts)), sum(map(len, seconds)))
+        return estimate if fewest >= LEAST_VALUES else Estimate(estimate.value)
 
     return _Differences(
         {task: difference({task: 1.0}) for task in compared.tasks},
@@ -316,7 +336,7 @@ def _compare_values(compared: ComparedRuns, methods: tuple[Method, Method]) -> _
 
 @dataclass(frozen=True)
 class _PairedValues:
-    """The successes of two runs at a task.
+    """The successes or returns of two runs at a task.
 
     Args:
         first: The first's values, ``(n,)``.
@@ -329,15 +349,18 @@ class _PairedValues:
     same_goals: bool
 
 
-def _pair_values(first: Run, second: Run, task: str) -> _PairedValues:
-    first_rates, second_rates = first.rates_by_goal(task), second.rates_by_goal(task)
-    if _have_same_goals(first, second) and first_rates.keys() == second_rates.keys():
+def _pair_values(
+    first: Run, second: Run, first_values: Values, second_values: Values, task: str
+) -> _PairedValues:
+    first_by_goal = first.values_by_goal(first_values, task)
+    second_by_goal = second.values_by_goal(second_values, task)
+    if _have_same_goals(first, second) and first_by_goal.keys() == second_by_goal.keys():
         return _PairedValues(
-            np.array([*first_rates.values()]),
-            np.array([second_rates[goal] for goal in first_rates]),
+            np.array([*first_by_goal.values()]),
+            np.array([second_by_goal[goal] for goal in first_by_goal]),
             True,
         )
-    return _PairedValues(first.result.rates(task), second.result.rates(task), False)
+    return _PairedValues(first_values, second_values, False)
 
 
 def _have_same_goals(first: Run, second: Run) -> bool:
@@ -403,17 +426,16 @@ def _list_lines(comparison: Comparison, with_tasks: bool) -> Iterator[str]:
     for letter, name, score in zip("AB", comparison.names, comparison.scores, strict=True):
         yield f"{letter}: {name} ({_describe_run_count(score)}{describe_steps(score)})"
     rows = _list_rows(comparison, with_tasks)
-    width = max(len("task"), *(len(row.label) for row in rows))
-    yield from ("", f"{'task':<{width}}  {'A':>5}  {'B':>5}  {'B - A':>6}  ({CONFIDENCE:.0%})")
-    yield from (_format_row(comparison, row, width) for row in rows if row.is_task)
-    if with_tasks:
-        yield "-" * (width + 41)
-    yield from (_format_row(comparison, row, width) for row in rows if not row.is_task)
-    if any(_has_equal_runs(comparison, row.difference) for row in rows):
-        yield f"{_EQUAL}: how much they scatter is unknown, so no interval and no star"
+    yield ""
+    yield from _format_rows(comparison, rows)
+    if any(_has_equal_values(comparison, row.difference) for row in rows):
+        equal = f"equal {comparison.unit}"
+        yield f"{equal}: how much they scatter is unknown, so no interval and no star"
     yield f"{_describe_unit(comparison)}; *: the interval excludes zero"
     if comparison.unit == "runs":
         yield "Welch's t (1947)"
+    elif comparison.scores[0].metric == "return":
+        yield "Student's t (1908), with the degrees of Welch (1947) and Satterthwaite (1946)"
     else:
         yield "one task: Newcombe (1998); means: likewise, from Wilson's intervals at the"
         yield "effective number (Korn & Graubard 1998, Franco et al. 2019)"
@@ -451,10 +473,14 @@ def _excludes_zero(estimate: Estimate) -> bool:
     return low is not None and high is not None and (low > 0 or high < 0)
 
 
-def _has_equal_runs(comparison: Comparison, difference: Estimate) -> bool:
-    """Whether there is no interval because no run of either policy differs from its others."""
-    several = comparison.unit == "runs" and min(score.runs for score in comparison.scores) > 1
-    return several and difference.low is None
+def _has_equal_values(comparison: Comparison, difference: Estimate) -> bool:
+    """Whether there is no interval because no run or episode of either policy differs."""
+    if comparison.unit == "runs":
+        has_enough = min(score.runs for score in comparison.scores) > 1
+    else:
+        fewest = min(min(score.counts.values()) for score in comparison.scores)
+        has_enough = fewest >= LEAST_VALUES
+    return has_enough and difference.low is None
 
 
 def _list_lacking_lines(comparison: Comparison, rows: Sequence[_Row]) -> list[str]:
@@ -465,27 +491,50 @@ def _list_lacking_lines(comparison: Comparison, rows: Sequence[_Row]) -> list[st
     if any(score.runs == 1 for score in comparison.scores):
         reasons.append("a single run has no interval over runs")
     columns = [row.first for row in rows], [row.second for row in rows]
-    if any(_has_equal_runs(comparison, row.difference) for row in rows) or any(
+    if any(_has_equal_values(comparison, row.difference) for row in rows) or any(
         score.runs > 1 and estimate.low is None
         for score, estimates in zip(comparison.scores, columns, strict=True)
         for estimate in estimates
     ):
-        reasons.append(_EQUAL)
+        reasons.append("equal runs")
     return reasons
 
 
-def _format_row(comparison: Comparison, row: _Row, width: int) -> str:
-    difference, interval = row.difference, ""
-    if difference.low is not None and difference.high is not None:
-        star = " *" * _excludes_zero(difference)
-        interval = f"  {_format_end(difference.low)} to {_format_end(difference.high)}{star}"
-    elif _has_equal_runs(comparison, difference):
-        interval = f"  {_EQUAL}"
-    rates = f"{row.first.value:>5.2f}  {row.second.value:>5.2f}  {difference.value:>+6.2f}"
-    return f"{row.label:<{width}}  {rates}{interval}"
+def _format_rows(comparison: Comparison, rows: Sequence[_Row]) -> Iterator[str]:
+    """The lines of the table: its head, tasks, and means below a line."""
+    decimals = 2
+    if comparison.scores[0].metric == "return":
+        decimals = count_decimals(
+            estimate for row in rows for estimate in (row.first, row.second, row.difference)
+        )
+    cells = [
+        [
+            row.label,
+            f"{row.first.value:.{decimals}f}",
+            f"{row.second.value:.{decimals}f}",
+            f"{row.difference.value:+.{decimals}f}",
+        ]
+        for row in rows
+    ]
+    head = ["task", "    A", "    B", " B - A"]  # at least as wide as rates
+    head_line, *lines = align_columns([head, *cells])
+    yield f"{head_line}  ({CONFIDENCE:.0%})"
+    num_tasks = sum(row.is_task for row in rows)
+    for i, (row, line) in enumerate(zip(rows, lines, strict=True)):
+        if i == num_tasks > 0:
+            yield "-" * (len(head_line) + _INTERVAL_WIDTH)
+        yield f"{line}{_format_interval(comparison, row.difference, decimals)}"
 
 
-def _format_end(value: float) -> str:
+def _format_interval(comparison: Comparison, difference: Estimate, decimals: int) -> str:
+    """The end of a line of the table: an interval and its star, or why there is none."""
+    if difference.low is None or difference.high is None:
+        return f"  equal {comparison.unit}" * _has_equal_values(comparison, difference)
+    ends = f"{_format_end(difference.low, decimals)} to {_format_end(difference.high, decimals)}"
+    return f"  {ends}{' *' * _excludes_zero(difference)}"
+
+
+def _format_end(value: float, decimals: int) -> str:
     """An end of an interval, which is shown as zero only if it is zero."""
-    rounded = f"{value:+.2f}"
+    rounded = f"{value:+.{decimals}f}"
     return rounded if value == 0 or float(rounded) != 0 else f"{value:+.0e}"

@@ -20,7 +20,7 @@ from mtwrappers.evaluation.method_scores import (
     list_records,
     score_runs,
 )
-from mtwrappers.evaluation.plot import Kind, Line, draw_lines
+from mtwrappers.evaluation.plot import RATE, RETURN, Kind, Line, draw_lines
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.report import format_csv
 from mtwrappers.evaluation.runs import (
@@ -99,7 +99,8 @@ class Curves:
             title: The title.
             tasks: Whether to draw each task too, in its own panel.
             beside: Points from other sources, such as a publication, to draw with hollow marks and
-                without intervals: by label, pairs of training steps and a success rate in [0, 1].
+                without intervals: by label, pairs of training steps and a success rate in [0, 1],
+                or a return.
 
         Raises:
             TypeError, ValueError: If an argument is not valid, or the suffix is not an image
@@ -108,10 +109,12 @@ class Curves:
         any_score = next(iter(next(iter(self.points.values())).values()))
         mean = next(iter(any_score.overall))  # all have the same tasks and means
         mean_label = label_mean(mean, any_score.num_tasks[mean])
-        panels = {mean_label: [*self._lines(mean), *_list_published(beside)]}
+        has_success = any_score.metric == "success"
+        panels = {mean_label: [*self._lines(mean), *_list_published(beside, has_success)]}
         if checks.check_flag(tasks, "tasks") and len(any_score.tasks) > 1:
             panels |= {task: self._lines(task) for task in any_score.tasks}
-        draw_lines(Path(path), panels, title, self.caption)
+        axis = RATE if any_score.metric == "success" else RETURN
+        draw_lines(Path(path), panels, title, self.caption, y_label=axis)
 
     def to_csv(self, path: str | Path | None = None, *, tasks: bool = True) -> str:
         """Formats every point in full precision, with a row per method, steps and task or mean.
@@ -168,8 +171,10 @@ def _pick_estimates(points: Mapping[int, Score], name: str) -> dict[float, Estim
     }
 
 
-def _list_published(beside: Mapping[str, Sequence[tuple[float, float]]] | None) -> list[Line]:
-    """The lines of points from other sources.
+def _list_published(
+    beside: Mapping[str, Sequence[tuple[float, float]]] | None, has_success: bool
+) -> list[Line]:
+    """The lines of points from other sources, of success rates or returns.
 
     Raises:
         TypeError, ValueError: If they are anything else.
@@ -179,21 +184,24 @@ def _list_published(beside: Mapping[str, Sequence[tuple[float, float]]] | None) 
         points = {}
         for pair in checks.check_list(pairs, f"the points of {label!r}", "point"):
             try:
-                number, rate = pair
+                number, score = pair
             except (TypeError, ValueError):
                 raise TypeError(
-                    f"the points of {label!r} must be pairs of training steps and a rate, "
+                    f"the points of {label!r} must be pairs of training steps and a score, "
                     f"got {pair!r}"
                 ) from None
             steps = checks.zero_or_above(number, f"the training steps of {label!r}")
-            points[steps] = Estimate(checks.check_fraction(rate, f"a rate of {label!r}"))
+            if has_success:
+                points[steps] = Estimate(checks.check_fraction(score, f"a rate of {label!r}"))
+            else:
+                points[steps] = Estimate(checks.check_finite(score, f"a return of {label!r}"))
         lines.append(Line(str(label), dict(sorted(points.items())), "beside"))
     return lines
 
 
 @takes_policies
 def curves(policies: Policies, *, force: bool = False) -> Curves:
-    """Computes the success rates of methods at each of their training steps.
+    """Computes the success rates of methods at each of their training steps, or their returns.
 
     A result is a point of the training run with its ``training_seed``, at its ``training_steps``. A
     point of a method is the score of all its runs, as computed by `scores`: with several runs,
@@ -215,8 +223,8 @@ def curves(policies: Policies, *, force: bool = False) -> Curves:
         IncomparableError: If the results are not comparable; see `compare`.
         TypeError: If the policies are not a dict of results.
         ValueError: If no result records its training steps, several of a method at the same steps
-            record no training seed, the runs of a method have no steps in common, or a result does
-            not record success.
+            record no training seed, the runs of a method have no steps in common, or only some
+            policies record success.
 
     >>> from mtwrappers.evaluation import Episode, EvaluationResult
     >>> from mtwrappers.evaluation import curves
@@ -249,7 +257,12 @@ def curves(policies: Policies, *, force: bool = False) -> Curves:
     mismatch = next((method.mismatch for method in methods if method.mismatch), "")
     left_out = [sentence for method in methods for sentence in method.left_out]
     compared = select_runs(runs, force, mismatch, left_out)
-    score = functools.partial(score_runs, tasks=compared.tasks, protocol=compared.protocol)
+    score = functools.partial(
+        score_runs,
+        tasks=compared.tasks,
+        protocol=compared.protocol,
+        has_success=compared.has_success,
+    )
     return Curves(
         points={
             name: {
@@ -342,15 +355,16 @@ def _sort_by_steps(method: Method) -> _RunsBySteps:
 def _caption(drawn: Curves) -> Iterator[str]:
     if drawn.mismatch:
         yield f"{describe_mismatch(drawn.mismatch)}."
-    yield describe_measurement(drawn.protocols, drawn.adaptation, "Success")
+    all_scores = [score for points in drawn.points.values() for score in points.values()]
+    all_scores += drawn.levels.values()
+    metric = all_scores[0].metric
+    yield describe_measurement(metric, drawn.protocols, drawn.adaptation, "Success")
     if drawn.unadapted:
         yield "Dashed: before adaptation."
     for name, points in drawn.points.items():
         yield f"{name}: {_describe_points([*points.values()])} at each point."
     for name, level in drawn.levels.items():
         yield f"{name} (training steps not recorded): {_describe_points([level])}."
-    all_scores = [score for points in drawn.points.values() for score in points.values()]
-    all_scores += drawn.levels.values()
     over_runs = [score for score in all_scores if score.unit == "runs"]
     units = []
     if over_runs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
@@ -11,7 +11,14 @@ from mtwrappers.common import checks
 from mtwrappers.common.counts import format_count
 from mtwrappers.evaluation.comparability import select_last_runs
 from mtwrappers.evaluation.protocol import Protocol
-from mtwrappers.evaluation.report import TableRow, format_csv, write_table
+from mtwrappers.evaluation.report import (
+    RATES,
+    NumberFormat,
+    TableRow,
+    count_decimals,
+    format_csv,
+    write_table,
+)
 from mtwrappers.evaluation.result_text import describe_benchmark, describe_rule
 from mtwrappers.evaluation.runs import Policies, Run, group_runs, takes_policies
 from mtwrappers.evaluation.score_table import (
@@ -30,17 +37,21 @@ from mtwrappers.evaluation.statistics import CONFIDENCE, Estimate
 # Flat, for the command line.
 TableFormat: TypeAlias = Literal["table", "markdown", "latex", "csv"]
 IntervalUnit: TypeAlias = Literal["episodes", "trials", "runs"]
+ScoredMetric: TypeAlias = Literal["success", "return"]
 Record: TypeAlias = dict[str, str | float | None]
 _EFFECTIVE = "(Korn & Graubard 1998; Franco et al. 2019)"
 _OVER_EPISODES = f"Wilson's (1927) at the effective number {_EFFECTIVE}"
 _OVER_RUNS = f"Wilson's (1927) at the effective number with Student's quantile {_EFFECTIVE}"
+_STUDENT = "Student's t (1908)"
+_SATTERTHWAITE = f"{_STUDENT}, of several tasks with the degrees of Satterthwaite (1946)"
 
 
 @dataclass(frozen=True)
 class Score:
-    """The success rates of a method.
+    """The scores of a method: its success rates, or returns if no result records success.
 
     Args:
+        metric: ``"success"`` or ``"return"``.
         runs: The number of training runs.
         episodes: The total number of episodes.
         training_seeds: The known training seeds of the runs.
@@ -50,10 +61,10 @@ class Score:
         is_reference: Whether the runs come with the package.
         unit: The unit that intervals are over: ``"episodes"`` or ``"trials"`` of a single run, or
             ``"runs"``.
-        tasks: The rate at each task.
+        tasks: The mean at each task.
         groups: The mean of each group of tasks of the protocol.
-        overall: The ``"mean over tasks"`` (or the means of the protocol) and, of five runs or more
-            on several tasks, the ``"interquartile mean"``.
+        overall: The ``"mean over tasks"`` (or the means of the protocol) and, of the success rates
+            of five runs or more on several tasks, the ``"interquartile mean"``.
         counts: The number of units of each task.
         num_tasks: The number of tasks of each group and each mean.
 
@@ -70,6 +81,7 @@ class Score:
     (2, 'runs', 0.75)
     """
 
+    metric: ScoredMetric
     runs: int
     episodes: int
     training_seeds: tuple[int, ...]
@@ -160,7 +172,18 @@ class Scores:
             mean_rows,
             [*_caption(self)],
             describe_mismatch(self.mismatch),
+            number_format=choose_format(
+                scored[0].metric,
+                (estimate for row in (*task_rows, *mean_rows) for estimate in row.estimates),
+            ),
         )
+
+
+def choose_format(metric: ScoredMetric, estimates: Iterable[Estimate]) -> NumberFormat:
+    """How the numbers of a table are written: rates with 3 decimals, returns with 4 digits."""
+    if metric == "success":
+        return RATES
+    return NumberFormat(count_decimals(estimates), " to ")
 
 
 def _align_rows(columns: Sequence[Mapping[str, Estimate]]) -> list[TableRow]:
@@ -177,7 +200,8 @@ def scores(policies: Policies, *, force: bool = False) -> Scores:
     """Computes the success rates of methods over their training runs.
 
     Success is defined by the protocol; without a protocol, an episode is a success if any step was
-    one. In few-shot evaluation, the episodes after adaptation count.
+    one. If no result records success, the scores are the returns. In few-shot evaluation, the
+    episodes after adaptation count.
 
     **Several results of a method** are training runs with different seeds, and intervals are over
     runs: they say what another set of runs would give. If a run was evaluated at several
@@ -203,7 +227,7 @@ def scores(policies: Policies, *, force: bool = False) -> Scores:
         IncomparableError: If the results of all methods together are not comparable; see
             `compare`.
         TypeError: If the policies are not a dict of results.
-        ValueError: If there are no results, a result does not record success, or a policy has
+        ValueError: If there are no results, only some policies record success, or a policy has
             results of `reference` beside others.
 
     >>> from mtwrappers.evaluation import Episode, EvaluationResult
@@ -225,7 +249,11 @@ def scores(policies: Policies, *, force: bool = False) -> Scores:
     return Scores(
         {
             method.name: score_runs(
-                compared.runs[method.name], compared.tasks, compared.protocol, method.num_points
+                compared.runs[method.name],
+                compared.tasks,
+                compared.protocol,
+                compared.has_success,
+                method.num_points,
             )
             for method in methods
         },
@@ -236,28 +264,34 @@ def scores(policies: Policies, *, force: bool = False) -> Scores:
     )
 
 
-def tabulate_runs(runs: Sequence[Run], tasks: Sequence[str]) -> ScoreTable:
-    """The successes of a method at some tasks, from its runs at one point.
+def tabulate_runs(runs: Sequence[Run], tasks: Sequence[str], has_success: bool) -> ScoreTable:
+    """The successes or returns of a method at some tasks, from its runs at one point.
 
-    A method of which no run reports success is refused by `group_runs`. So a run that reports none
-    has failed in every episode.
+    Args:
+        runs: The runs. If success is compared, one that reports none has failed in every episode.
+        tasks: The tasks.
+        has_success: Whether success is compared, or returns.
     """
     tables = []
     for run in runs:
         rule = success_rule(run.result.protocol)
         table = tabulate(
             {task: run.result.of_task(task) for task in tasks},
-            name_success_rate(rule),
+            name_success_rate(rule) if has_success else "return",
             rule,
-            reports_success=True,
+            reports_success=has_success,
         )
-        assert table is not None  # as success is reported
+        assert table is not None  # as there is a return, and a success if it is compared
         tables.append(table)
     return combine_runs(tables, tasks)
 
 
 def score_runs(
-    runs: Sequence[Run], tasks: Sequence[str], protocol: Protocol | None, num_points: int = 1
+    runs: Sequence[Run],
+    tasks: Sequence[str],
+    protocol: Protocol | None,
+    has_success: bool,
+    num_points: int = 1,
 ) -> Score:
     """The score of a method.
 
@@ -265,9 +299,10 @@ def score_runs(
         runs: Its runs at one point.
         tasks: The tasks to score.
         protocol: The protocol that defines means and groups, if there is one.
+        has_success: Whether success is scored, or returns.
         num_points: The number of different training steps, of which these are the last.
     """
-    table = tabulate_runs(runs, tasks)
+    table = tabulate_runs(runs, tasks, has_success)
     num_runs = len(runs)
     mean_weights, group_weights = weigh_means(tasks, protocol), weigh_groups(tasks, protocol)
     overall = {name: table.mean(weights) for name, weights in mean_weights.items()}
@@ -278,6 +313,7 @@ def score_runs(
     seeds = [run.id.training_seed for run in runs]
     steps = {run.training_steps for run in runs}
     return Score(
+        metric="success" if has_success else "return",
         runs=num_runs,
         episodes=sum(len(run.result.of_task(task)) for run in runs for task in tasks),
         training_seeds=tuple(sorted(seed for seed in seeds if seed is not None)),
@@ -303,19 +339,30 @@ def describe_mismatch(mismatch: str) -> str:
 
 
 def describe_measurement(
+    metric: ScoredMetric,
     protocols: Sequence[Protocol],
     adaptation: tuple[int, int] | None,
-    subject: str = "Success rates",
+    rates: str = "Success rates",
 ) -> str:
-    """A sentence about how results were measured: protocols, and episodes of adaptation."""
-    rules = [describe_rule(protocol.scoring.success) for protocol in protocols]
-    when = " or ".join(dict.fromkeys(rules or ["at any step"]))
+    """A sentence about how results were measured: protocols, and episodes of adaptation.
+
+    Args:
+        metric: What was measured.
+        protocols: The protocols that were followed.
+        adaptation: The numbers of episodes of a trial, in few-shot evaluation.
+        rates: The word for success rates.
+    """
+    when = ""
     if adaptation is not None:
-        when += f", after {format_count(adaptation[0], 'episode')} of adaptation in each trial"
+        when = f", after {format_count(adaptation[0], 'episode')} of adaptation in each trial"
+    if metric == "return":
+        return f"Returns{when}, as no result records success."
+    rules = [describe_rule(protocol.scoring.success) for protocol in protocols]
+    subject = f"{rates} {' or '.join(dict.fromkeys(rules or ['at any step']))}{when}"
     labels = [f"{protocol.label} on {describe_benchmark(protocol)}" for protocol in protocols]
     if not labels:
-        return f"{subject} {when}, without a protocol."
-    return f"{subject} {when}, protocol{'s' * (len(labels) > 1)} {', '.join(labels)}."
+        return f"{subject}, without a protocol."
+    return f"{subject}, protocol{'s' * (len(labels) > 1)} {', '.join(labels)}."
 
 
 def count_runs(score: Score) -> str:
@@ -354,17 +401,19 @@ def describe_steps(score: Score) -> str:
 
 
 def _caption(scored: Scores) -> Iterator[str]:
-    yield describe_measurement(scored.protocols, scored.adaptation)
+    all_scores = [*scored.methods.values()]
+    metric = all_scores[0].metric
+    yield describe_measurement(metric, scored.protocols, scored.adaptation)
     for name, score in scored.methods.items():
         episodes = format_count(score.episodes, "episode")
         yield f"{name}: {describe_runs(score)}{describe_steps(score)}, {episodes}."
-    all_scores = [*scored.methods.values()]
     for unit in dict.fromkeys(score.unit for score in all_scores):
+        interval = _name_interval(metric, unit)
         if unit == "runs":
-            yield f"Several runs: {CONFIDENCE:.0%} intervals over runs: {_OVER_RUNS}."
+            yield f"Several runs: {CONFIDENCE:.0%} intervals over runs: {interval}."
         else:
-            interval = f"{CONFIDENCE:.0%} interval over its {unit}"
-            yield f"1 run: {interval}, not over training: {_OVER_EPISODES}."
+            over = f"{CONFIDENCE:.0%} interval over its {unit}"
+            yield f"1 run: {over}, not over training: {interval}."
     mean_rows = _align_rows([score.overall for score in all_scores])
     has_interquartile_mean = any(row.label == INTERQUARTILE_MEAN for row in mean_rows)
     if has_interquartile_mean:
@@ -372,18 +421,25 @@ def _caption(scored: Scores) -> Iterator[str]:
             f"The {INTERQUARTILE_MEAN} is that of all runs of all tasks, with the variance of "
             "rates clipped at the quartiles (Tukey & McLaughlin 1963)."
         )
-    estimates = (
-        estimate
+    lacking = dict.fromkeys(
+        score.unit
         for score in all_scores
-        if score.unit == "runs"
         for estimate in (*score.tasks.values(), *(score.overall[row.label] for row in mean_rows))
+        if estimate.low is None
     )
-    if any(estimate.low is None for estimate in estimates):
-        where = "runs do not differ"
+    if lacking:
+        where = f"{' or '.join(lacking)} do not differ"
         if has_interquartile_mean:
             where += ", or where all rates in the middle half are 0 or 1"
         yield f"There is no interval where {where}."
     yield from (f"Note: {note}." for note in scored.notes)
+
+
+def _name_interval(metric: ScoredMetric, unit: IntervalUnit) -> str:
+    """The method of intervals over a unit, with its source."""
+    if metric == "return":
+        return _STUDENT if unit == "runs" else _SATTERTHWAITE
+    return _OVER_RUNS if unit == "runs" else _OVER_EPISODES
 
 
 def list_records(
@@ -402,7 +458,7 @@ def list_records(
         "training_steps": score.training_steps,
         "protocol": "; ".join(protocol.name for protocol in protocols),
         "digest": "; ".join(protocol.digest for protocol in protocols),
-        "interval": _OVER_RUNS if score.unit == "runs" else _OVER_EPISODES,
+        "interval": _name_interval(score.metric, score.unit),
         "reference": "yes" if score.is_reference else "no",
         "mismatch": mismatch,
     }
@@ -417,7 +473,7 @@ def list_records(
                 "method": method,
                 "over": section,
                 "name": name,
-                "success": estimate.value,
+                score.metric: estimate.value,
                 "low": estimate.low,
                 "high": estimate.high,
                 "confidence": CONFIDENCE,

@@ -19,6 +19,7 @@ from mtwrappers.state.files import write_atomically
 DARK, LIGHT, INK = "#2a6fb0", "#9cc3e6", "#333333"
 # The labels of axes with a fixed range.
 RATE, DIFFERENCE = "success rate", "difference"
+RETURN = "return"
 _LIMITS = 0.1, 0.2, 0.4, 0.6, 1.0  # of the axis of differences; no label has three digits
 # The colors of Okabe & Ito (2008), which color-blind readers can distinguish; black is last.
 METHODS = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"
@@ -150,8 +151,11 @@ def _find_limit(panel: Sequence[Series]) -> float:
         for field in _FIELDS
         for number in _list_numbers(series.estimates, field)
     ]
-    largest = np.nanmax(numbers)
-    return min((limit for limit in _LIMITS if limit >= largest), default=_LIMITS[-1])
+    largest = float(np.nanmax(numbers))
+    if largest > _LIMITS[-1]:  # of returns
+        power = 10.0 ** np.floor(np.log10(largest))
+        return float(next(step * power for step in (1, 2, 4, 6, 10) if step * power >= largest))
+    return next(limit for limit in _LIMITS if limit >= largest)
 
 
 def _draw_series(axes: Any, series: Series, y: NDArray[np.float64]) -> None:

@@ -1,4 +1,4 @@
-"""Tables of rates as text, Markdown, LaTeX and CSV."""
+"""Tables of rates or returns as text, Markdown, LaTeX and CSV."""
 
 from __future__ import annotations
 
@@ -31,6 +31,34 @@ class TableRow:
 
 
 @dataclass(frozen=True)
+class NumberFormat:
+    """How the numbers of a table are written.
+
+    Args:
+        decimals: The number of decimals.
+        between_ends: The characters between the ends of an interval; by default the layout's own.
+    """
+
+    decimals: int
+    between_ends: str | None = None
+
+
+RATES = NumberFormat(3)
+
+
+def count_decimals(estimates: Iterable[Estimate]) -> int:
+    """The decimals with which the largest number of some estimates has 4 digits, at most 3."""
+    numbers = [
+        abs(number)
+        for estimate in estimates
+        for number in (estimate.value, estimate.low, estimate.high)
+        if number is not None
+    ]
+    largest = max(numbers, default=0.0)
+    return sum(largest < limit for limit in (10, 100, 1000))
+
+
+@dataclass(frozen=True)
 class _Layout:
     """A layout of tables.
 
@@ -41,6 +69,7 @@ class _Layout:
         between_ends: Those between its ends.
         after_interval: Those after it.
         emphasis: The mark around the label of a mean.
+        minus: The sign of a negative number.
     """
 
     write: Callable[[list[Cells], list[str], str], str]
@@ -49,18 +78,29 @@ class _Layout:
     between_ends: str
     after_interval: str
     emphasis: str = ""
+    minus: str = "-"
 
-    def format_cell(self, estimate: Estimate) -> str:
+    def format_cell(self, estimate: Estimate, number_format: NumberFormat) -> str:
         """An estimate with its interval."""
-        if estimate.low is None or estimate.high is None:
-            return f"{estimate.value:.3f}"
-        ends = f"{estimate.low:.3f}{self.between_ends}{estimate.high:.3f}"
-        return f"{estimate.value:.3f}{self.before_interval}{ends}{self.after_interval}"
 
-    def format_rows(self, rows: Sequence[TableRow], mark: str = "") -> Cells:
+        def number(value: float) -> str:
+            return f"{value:.{number_format.decimals}f}".replace("-", self.minus)
+
+        if estimate.low is None or estimate.high is None:
+            return number(estimate.value)
+        between = number_format.between_ends or self.between_ends
+        ends = f"{number(estimate.low)}{between}{number(estimate.high)}"
+        return f"{number(estimate.value)}{self.before_interval}{ends}{self.after_interval}"
+
+    def format_rows(
+        self, rows: Sequence[TableRow], number_format: NumberFormat, mark: str = ""
+    ) -> Cells:
         """The cells of rows, with a mark around the labels."""
         return [
-            [f"{mark}{self.escape(row.label)}{mark}", *map(self.format_cell, row.estimates)]
+            [
+                f"{mark}{self.escape(row.label)}{mark}",
+                *(self.format_cell(estimate, number_format) for estimate in row.estimates),
+            ]
             for row in rows
         ]
 
@@ -73,6 +113,7 @@ def write_table(
     mean_rows: Sequence[TableRow],
     caption: Sequence[str],
     warning: str = "",
+    number_format: NumberFormat = RATES,
 ) -> str:
     """Formats a table with a column per method.
 
@@ -84,6 +125,7 @@ def write_table(
         mean_rows: The rows of groups and means.
         caption: Sentences below the table.
         warning: A sentence above the table, or ``""``.
+        number_format: How numbers are written.
     """
     chosen = _LAYOUTS[layout]
     names = [printable(head) for head in heads]
@@ -94,8 +136,8 @@ def write_table(
     head_rows = [["task" if task_rows else "", *heads], [f"{CONFIDENCE:.0%} interval over", *units]]
     sections = [[[*map(chosen.escape, row)] for row in head_rows]]
     if task_rows:
-        sections.append(chosen.format_rows(task_rows))
-    sections.append(chosen.format_rows(mean_rows, chosen.emphasis))
+        sections.append(chosen.format_rows(task_rows, number_format))
+    sections.append(chosen.format_rows(mean_rows, number_format, chosen.emphasis))
     return chosen.write(sections, [*map(printable, caption)], printable(warning))
 
 
@@ -180,7 +222,7 @@ def _escape_latex(text: str) -> str:
 _LAYOUTS = {
     "table": _Layout(_write_text, printable, " ", "-", ""),
     "markdown": _Layout(_write_markdown, _escape_markdown, " (", "\N{EN DASH}", ")", emphasis="**"),
-    "latex": _Layout(_write_latex, _escape_latex, r" {\scriptsize (", "--", ")}"),
+    "latex": _Layout(_write_latex, _escape_latex, r" {\scriptsize (", "--", ")}", minus="$-$"),
 }
 
 

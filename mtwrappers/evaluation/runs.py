@@ -9,7 +9,8 @@ compared by force, those of a training seed that are no parts of one evaluation 
 named; which they are does not depend on the order of the results.
 
 An environment that reports success only when it happens may report none in a whole result, so
-success is decided for all runs of a method together.
+success is decided for all runs of a method together. If no method records success, returns are
+compared.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from mtwrappers.evaluation.episodes import (
 from mtwrappers.evaluation.plan import Design
 from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.score_table import group_by_trial
+from mtwrappers.evaluation.statistics import Values
 from mtwrappers.evaluation.typed import to_plain
 
 # The results of each policy, by its name: in a list, or by their names in errors.
@@ -115,16 +117,16 @@ class Run:
         designs = [labelled.result.design for labelled in self.results]
         return all(design is not None and design.kept_tasks is not None for design in designs)
 
-    def rates_by_goal(self, task: str) -> dict[tuple[int, int], float]:
-        """The rates at a task by their goals, each with a count of how often it came before."""
+    def values_by_goal(self, values: Values, task: str) -> dict[tuple[int, int], float]:
+        """The values at a task by their goals, each with a count of how often it came before."""
         counts: Counter[int] = Counter()
-        rates = {}
+        by_goal = {}
         trials = group_by_trial(self.result.of_task(task))
-        for trial, rate in zip(trials, self.result.rates(task).tolist(), strict=True):
+        for trial, value in zip(trials, values.tolist(), strict=True):
             goal = identify_goal(trial[0], self.result.draws_goals)
-            rates[goal, counts[goal]] = rate
+            by_goal[goal, counts[goal]] = value
             counts[goal] += 1
-        return rates
+        return by_goal
 
 
 def _goals_key(result: EvaluationResult) -> Any:
@@ -198,6 +200,11 @@ class Method:
         return None in steps or len({*steps}) < len(steps)
 
     @property
+    def has_success(self) -> bool:
+        """Whether any of its runs reports success; then one that reports none has failed."""
+        return any(run.result.has_success for run in self.runs)
+
+    @property
     def num_points(self) -> int:
         """The number of different training steps."""
         return len({run.training_steps for run in self.runs})
@@ -223,15 +230,36 @@ def group_runs(policies: Policies) -> list[Method]:
 
     Raises:
         TypeError: If the policies are not a dict of results.
-        ValueError: If a policy has no result, has results of the user and of the package, or a
-            result does not record success.
+        ValueError: If a policy has no result, has results of the user and of the package, or does
+            not record success, though another does or its protocol scores it.
     """
     if not isinstance(policies, Mapping):
         raise TypeError(
             f"policies must be a dict of the results of each policy, {_EXAMPLE}, got "
             f"{short(policies)}"
         )
-    return [_make_method(name, results) for name, results in policies.items()]
+    methods = [_make_method(name, results) for name, results in policies.items()]
+    _check_success(methods)
+    return methods
+
+
+def _check_success(methods: Sequence[Method]) -> None:
+    """Raises `ValueError` if methods cannot be compared, because some record no success."""
+    with_success = [method for method in methods if method.has_success]
+    for method in methods:
+        if method.has_success:
+            continue
+        run = method.runs[0]
+        if with_success:
+            other = f"as {with_success[0].runs[0].label} does"
+        elif run.result.protocol is not None:
+            other = f"which {run.result.protocol.name} scores"
+        else:
+            continue
+        raise ValueError(
+            f"{run.label} does not record success, {other}: let a wrapper report info["
+            '"success"] in every step, False in those without one'
+        )
 
 
 def _make_method(name: str, given_results: Any) -> Method:
@@ -422,18 +450,8 @@ def _find_repeated_episode(results: Iterable[LabelledResult]) -> _RepeatedEpisod
 
 
 def _record_failures(runs: Sequence[Run]) -> list[Run]:
-    """The runs of a method, with a failure where others show that a task reports success.
-
-    Raises:
-        ValueError: If no run reports success.
-    """
+    """The runs of a method, with a failure where others show that a task reports success."""
     tasks = reporting_tasks(itertools.chain(*(run.result.episodes for run in runs)))
-    if not tasks:
-        raise ValueError(
-            f"{runs[0].label} does not record success, and only success rates are compared: let a "
-            'wrapper report info["success"] in every step, False in those without one; for returns '
-            "alone, there is EvaluationResult.normalized"
-        )
     return [
         dataclasses.replace(
             run,

@@ -55,7 +55,7 @@ class ScoreTable:
     @property
     def is_rate(self) -> bool:
         """Whether values are in [0, 1]: successes and failures, or their means in trials."""
-        return self.metric.startswith("success")
+        return is_rate(self.metric)
 
     def task_means(self, task: str) -> Values:
         """The mean of each run at a task, ``(S,)``."""
@@ -77,14 +77,21 @@ class ScoreTable:
         if task_weights is None:
             task_weights = weigh_tasks(self.tasks)
         if len(self.runs) > 1:
-            return statistics.mean_run_rate(self.run_means(task_weights)).estimate()
+            run_means = self.run_means(task_weights)
+            if self.is_rate:
+                return statistics.mean_run_rate(run_means).estimate()
+            return statistics.student([run_means])
         samples = [self.runs[0][task] for task in sorted(task_weights)]
         if self.is_rate:
             return statistics.mean_rate(samples, _as_array(task_weights)).estimate()
         return statistics.student(samples, _as_array(task_weights))
 
     def interquartile_mean(self) -> Estimate | None:
-        """The interquartile mean of all runs of all tasks; ``None`` of one task or few runs."""
+        """The interquartile mean of all runs of all tasks.
+
+        It is ``None`` of one task, of few runs, and of what is no rate, whose scale may differ from
+        task to task.
+        """
         if not self.has_interquartile_mean:
             return None
         mean, numbers = statistics.interquartile(self._rates)
@@ -92,8 +99,8 @@ class ScoreTable:
 
     @property
     def has_interquartile_mean(self) -> bool:
-        """Whether there are enough runs for an interquartile mean, and several tasks."""
-        return len(self.runs) >= LEAST_RUNS and len(self.tasks) > 1
+        """Whether there is an `interquartile_mean`."""
+        return self.is_rate and len(self.runs) >= LEAST_RUNS and len(self.tasks) > 1
 
     @property
     def _rates(self) -> Values:
@@ -102,13 +109,19 @@ class ScoreTable:
 
     def difference(self, second: ScoreTable, task_weights: TaskWeights) -> Estimate:
         """How much higher a weighted mean over tasks of another table is, over runs."""
-        return statistics.run_rate_difference(
-            self.run_means(task_weights), second.run_means(task_weights)
-        )
+        first_means, second_means = self.run_means(task_weights), second.run_means(task_weights)
+        if self.is_rate:
+            return statistics.run_rate_difference(first_means, second_means)
+        return statistics.mean_difference([first_means], [second_means], [False])
 
     def interquartile_difference(self, second: ScoreTable) -> Estimate:
         """How much higher the interquartile mean of another table is."""
         return statistics.interquartile_difference(self._rates, second._rates)
+
+
+def is_rate(metric: str) -> bool:
+    """Whether the values of a metric are in [0, 1]: successes, or their means in trials."""
+    return metric.startswith("success")
 
 
 def success_rule(protocol: Protocol | None) -> SuccessRule:

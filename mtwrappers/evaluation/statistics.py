@@ -211,6 +211,35 @@ def student(
     return Estimate(value, value - reach, value + reach)
 
 
+def mean_difference(
+    first: Sequence[Values],
+    second: Sequence[Values],
+    paired: Sequence[bool],
+    weights: Values | None = None,
+) -> Estimate:
+    """The second's mean over tasks minus the first's, of any numbers, with Student's interval.
+
+    Args:
+        first: The first's values of each task, ``(n_i,)``, of episodes or of runs.
+        second: The second's values, likewise.
+        paired: For each task, whether values at the same index have the same goal. Then their
+            differences are the sample.
+        weights: The weights of the tasks, ``(M,)``; by default all equal.
+    """
+    weights = equal_weights(len(first)) if weights is None else weights
+    samples: list[Values] = []
+    sample_weights: list[float] = []
+    tasks = zip(first, second, paired, weights.tolist(), strict=True)
+    for first_values, second_values, is_paired, weight in tasks:
+        if is_paired:
+            samples.append(second_values - first_values)
+            sample_weights.append(weight)
+        else:
+            samples += [second_values, first_values]
+            sample_weights += [weight, -weight]
+    return student(samples, np.array(sample_weights))
+
+
 def run_rate_difference(first: Values, second: Values, value: float | None = None) -> Estimate:
     """How much higher the second's rate is, from the rate of each run, ``(n,)`` and ``(m,)``.
 

@@ -157,7 +157,7 @@ def test_a_level_beside_points_before_any_training_is_drawn_and_no_step_is_below
         ({"x": [(10, 1.5)]}, r"a rate of 'x' must be in \[0, 1\], got 1.5"),
         ({"x": [(-1, 0.5)]}, "steps of 'x' must be zero or more and finite, got -1"),
         ({"x": [(False, 0.5)]}, "steps of 'x' must be zero or more and finite, got False"),
-        ({"x": [0.5]}, "the points of 'x' must be pairs of training steps and a rate, got 0.5"),
+        ({"x": [0.5]}, "the points of 'x' must be pairs of training steps and a score, got 0.5"),
         ({"x": []}, "the points of 'x' must hold at least one point"),
         ([(1, 0.5)], "beside must be a dict"),
     ],

@@ -132,7 +132,7 @@ def drawn(monkeypatch):
             if module is plot:
                 monkeypatch.setattr(plot, name, lambda *args: arguments.append(args))
             elif name == "draw_lines":
-                monkeypatch.setattr(f"{module}.{name}", lambda *args: arguments.append(args))
+                monkeypatch.setattr(f"{module}.{name}", lambda *args, **_: arguments.append(args))
     return arguments
 
 
@@ -282,8 +282,11 @@ def check(seed, drawn, tmp_path):
     if case.reporting:
         check_method(case, single, drawn)
         return
+    if case.protocol is None:
+        assert scores({"mine": case.results}).methods["mine"].metric == "return"
+        return
     for function in (scores, curves):
-        with pytest.raises(ValueError, match="does not record success"):
+        with pytest.raises(ValueError, match=r"does not record success, which .* scores"):
             function({"mine": case.results})
 
 

@@ -149,5 +149,5 @@ def test_a_run_without_any_success_counts_as_0_among_runs_that_report_some():
     runs = [make_result(a=[[True], None]), make_result(a=[None, None])]
     runs = [run.described(training_seed=i) for i, run in enumerate(runs)]
     assert scores({"mine": runs}).methods["mine"].tasks["a"].value == 0.25
-    with pytest.raises(ValueError, match=r"let a wrapper report info"):
-        scores({"mine": runs[1:]})
+    with pytest.raises(ValueError, match=r"as .* does: let a wrapper report info"):
+        scores({"mine": runs[:1], "other": runs[1:]})

@@ -1,0 +1,178 @@
+"""Comparisons of returns, where no result records success, against SciPy's tests."""
+
+import csv
+import io
+import re
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from mtwrappers import EvaluationResult, compare
+from mtwrappers.evaluation import Episode, curves, plot, scores
+from mtwrappers.evaluation.statistics import mean_difference
+
+
+def make_result(returns, **described):
+    """A result with these returns of each task, made by hand."""
+    episodes = [
+        Episode(task, i, float(value), 5, None, None)
+        for task, values in returns.items()
+        for i, value in enumerate(values)
+    ]
+    return EvaluationResult(episodes).described(**described)
+
+
+def draw(seed, *shape, mean=0.0):
+    return np.random.default_rng(seed).normal(mean, 30.0, shape)
+
+
+def ends(estimate):
+    return estimate.value, estimate.low, estimate.high
+
+
+def test_one_run_each_has_welchs_interval_at_a_task():
+    first, second = draw(0, 5), draw(1, 9, mean=40.0)
+    [comparison] = compare({"a": [make_result({"t": first})], "b": [make_result({"t": second})]})
+    interval = stats.ttest_ind(second, first, equal_var=False).confidence_interval()
+    expected = second.mean() - first.mean(), *interval
+    assert ends(comparison.tasks["t"].difference) == pytest.approx(expected)
+    assert comparison.tasks["t"].first == pytest.approx(first.mean())
+    assert comparison.scores[0].metric == "return"
+    score = stats.ttest_1samp(first, 0.0).confidence_interval()
+    assert ends(comparison.scores[0].tasks["t"])[1:] == pytest.approx(tuple(score))
+
+
+def test_the_mean_over_tasks_weighs_tasks_alike():
+    first = {"t": draw(0, 5), "u": draw(1, 4)}
+    second = {"t": draw(2, 6), "u": draw(3, 8, mean=100.0)}
+    [comparison] = compare({"a": [make_result(first)], "b": [make_result(second)]})
+    variances = np.array([v.var(ddof=1) / len(v) / 4 for r in (first, second) for v in r.values()])
+    counts = np.array([len(v) for r in (first, second) for v in r.values()])
+    degrees = variances.sum() ** 2 / (variances**2 / (counts - 1)).sum()
+    value = np.mean([second[t].mean() - first[t].mean() for t in "tu"])
+    reach = stats.t.ppf(0.975, degrees) * np.sqrt(variances.sum())
+    difference = comparison.overall["mean over tasks"].difference
+    assert ends(difference) == pytest.approx((value, value - reach, value + reach))
+
+
+def test_several_runs_are_compared_over_runs_without_an_interquartile_mean():
+    first, second = draw(0, 5, 2, 3), draw(1, 6, 2, 3, mean=20.0)  # runs, tasks, episodes
+    policies = {
+        name: [
+            make_result(dict(zip("tu", run, strict=True)), training_seed=seed)
+            for seed, run in enumerate(runs)
+        ]
+        for name, runs in (("a", first), ("b", second))
+    }
+    [comparison] = compare(policies)
+    assert comparison.unit == "runs"
+    assert [*comparison.overall] == ["mean over tasks"]
+    for task, axis in (("t", 0), ("u", 1)):
+        a, b = first[:, axis].mean(axis=-1), second[:, axis].mean(axis=-1)
+        interval = stats.ttest_ind(b, a, equal_var=False).confidence_interval()
+        assert ends(comparison.tasks[task].difference)[1:] == pytest.approx(tuple(interval))
+    a, b = first.mean(axis=(1, 2)), second.mean(axis=(1, 2))
+    interval = stats.ttest_ind(b, a, equal_var=False).confidence_interval()
+    assert ends(comparison.overall["mean over tasks"].difference)[1:] == pytest.approx(
+        tuple(interval)
+    )
+    mean = scores(policies).methods["a"].overall["mean over tasks"]
+    interval = stats.ttest_1samp(a, 0.0).confidence_interval()
+    assert ends(mean) == pytest.approx((a.mean(), *interval))
+
+
+def test_returns_of_the_same_goals_are_compared_goal_by_goal():
+    first, noise = draw(0, 8), draw(1, 8) / 30
+    estimate = mean_difference([first], [first + 5 + noise], [True])
+    interval = stats.ttest_rel(first + 5 + noise, first).confidence_interval()
+    assert ends(estimate) == pytest.approx((5 + noise.mean(), *interval))
+    assert estimate.high - estimate.low < 3  # and not as wide as the goals scatter
+
+
+def test_intervals_of_differences_cover_the_truth():
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(1000):
+        goals = rng.normal(0, 50, 6)
+        first = [goals + rng.normal(0, 10, 6), rng.exponential(30, 8)]
+        second = [goals + 7 + rng.normal(0, 20, 6), rng.exponential(30, 12) + 3]
+        estimate = mean_difference(first, second, [True, False])
+        covered += estimate.low <= 5 <= estimate.high
+    assert 0.93 < covered / 1000 < 0.97
+
+
+def test_all_views_show_the_same_returns(tmp_path, monkeypatch):
+    returns = {"reach": [-1200.0, -900.0, -1000.0], "push": [-3.0, 4.0, 8.0]}
+    better = {task: [value + 500 for value in values] for task, values in returns.items()}
+    better["push"][0] += 20
+    policies = {"worse": [make_result(returns)], "better": [make_result(better)]}
+    table = scores(policies)
+    [comparison] = compare(policies)
+    reach = table.methods["worse"].tasks["reach"]
+    assert comparison.scores[0] == table.methods["worse"]
+    low, high = reach.low, reach.high
+    assert re.search(rf"reach +-1033 {low:.0f} to {high:.0f}", str(table))
+    assert f"| -1033 ({low:.0f} to {high:.0f}) |" in table.format("markdown")
+    assert f"$-$1033 {{\\scriptsize ($-${-low:.0f} to $-${-high:.0f})}}" in table.format("latex")
+    [record, *_] = csv.DictReader(io.StringIO(table.format("csv")))
+    assert (float(record["return"]), float(record["low"])) == (reach.value, low)
+    assert record["interval"].startswith("Student's t (1908)")
+    difference = comparison.tasks["reach"].difference
+    line = next(line for line in str(comparison).splitlines() if line.startswith("reach"))
+    assert line.split()[1:4] == ["-1033", "-533", "+500"]
+    assert line.endswith(f"  {difference.low:+.0f} to {difference.high:+.0f} *")
+    assert "Returns, as no result records success." in table.caption
+    for text in (str(table), str(comparison)):
+        assert all(len(line) <= 80 for line in text.splitlines())
+        assert "success rate" not in text
+    drawn = []
+    monkeypatch.setattr(plot, "draw_rows", lambda *args: drawn.append(args[3]))
+    comparison.plot("x.png")
+    assert [*drawn[0]] == ["return", "difference"]
+
+
+def test_the_axis_of_differences_has_room_for_returns(tmp_path):
+    for difference in (0.05, 1.0, 1.5, 42.0, 99_000.0):
+        estimates = [plot.Estimate(difference, difference / 2, -difference)]
+        series = [plot.Series("", plot.DARK, estimates)]
+        plot.draw_rows(tmp_path / "x.png", ["a"], 1, {plot.DIFFERENCE: series}, "", "")
+        assert difference <= plot._find_limit(series) <= 2 * difference + 0.1
+
+
+def test_equal_returns_have_no_interval_and_no_star():
+    equal = make_result({"t": [5.0, 5.0, 5.0]})
+    other = make_result({"t": [7.0, 7.0, 7.0]})
+    [comparison] = compare({"a": [equal], "b": [other]})
+    assert comparison.tasks["t"].difference.low is None
+    text = str(comparison)
+    assert "equal episodes: how much they scatter is unknown" in text
+    assert " *\n" not in text
+    assert "no interval where episodes do not differ" in " ".join(scores({"a": [equal]}).caption)
+
+
+def test_a_few_returns_have_no_interval():
+    few, more = make_result({"t": [5.0, 6.0]}), make_result({"t": [7.0, 8.0, 9.0]})
+    [comparison] = compare({"a": [few], "b": [more]})
+    assert comparison.tasks["t"].difference.low is None
+    assert "fewer than 3 episodes (here 2)" in str(comparison)
+
+
+def test_curves_of_returns(tmp_path):
+    results = [
+        make_result({"t": draw(seed, 3)}, training_seed=seed, training_steps=steps)
+        for seed in range(2)
+        for steps in (0, 100)
+    ]
+    drawn = curves({"mine": results})
+    assert drawn.caption[0] == "Returns, as no result records success."
+    drawn.plot(tmp_path / "x.png", beside={"a publication": [(50, -300.0)]})
+    with pytest.raises(ValueError, match="a return of 'x' must be a finite number"):
+        drawn.plot(tmp_path / "x.png", beside={"x": [(50, float("nan"))]})
+    assert "return" in drawn.to_csv().partition("\n")[0].split(",")
+
+
+def test_success_is_not_compared_with_returns():
+    with_success = EvaluationResult([Episode("t", 0, 1.0, 5, True, True)])
+    with pytest.raises(ValueError, match="result 1 of 'b' does not record success, as result 1 of"):
+        compare({"a": [with_success], "b": [make_result({"t": [1.0]})]})
