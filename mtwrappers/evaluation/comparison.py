@@ -39,6 +39,7 @@ from mtwrappers.evaluation.statistics import (
     Values,
 )
 
+_FEW_RETURNS = 10  # values, of which Student's interval needs that they scatter normally
 _INTERVAL_WIDTH = 19  # characters of a line for the interval of a difference of rates
 
 
@@ -462,6 +463,9 @@ def _list_warnings(comparison: Comparison) -> Iterator[str]:
         if fewest < LEAST_VALUES:
             least = f"fewer than {LEAST_VALUES} {comparison.unit}"
             yield f"tasks with {least} (here {fewest}) have no interval, and so no star"
+        elif fewest < _FEW_RETURNS and comparison.scores[0].metric == "return":
+            few = f"{fewest} {comparison.unit} of a task are few"
+            yield f"{few}: its star is right if returns scatter normally"
     n = sum(rates.difference.low is not None for rates in comparison.tasks.values())
     if n >= 10:
         by_chance = (1 - CONFIDENCE) * n

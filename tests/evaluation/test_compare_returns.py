@@ -148,6 +148,7 @@ def test_equal_returns_have_no_interval_and_no_star():
     text = str(comparison)
     assert "equal episodes: how much they scatter is unknown" in text
     assert " *\n" not in text
+    assert "3 episodes of a task are few: its star is right if returns scatter normally" in text
     assert "no interval where episodes do not differ" in " ".join(scores({"a": [equal]}).caption)
 
 
