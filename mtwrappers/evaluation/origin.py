@@ -108,7 +108,7 @@ def _scored_arguments(environments: Environments, in_trials: bool) -> dict[str, 
     if not environments.is_metaworld:
         left_out = _NOT_SCORED - {*trial_sizes}
         scored = {name: value for name, value in kwargs.items() if name not in left_out}
-        if "family" in TABLE.get(env_id, ("", {}))[1]:
+        if environments.is_family:
             scored = _resolve_family_arguments(env_id, scored)
         return {"id": env_id, **scored}
     try:

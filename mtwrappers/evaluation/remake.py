@@ -109,6 +109,11 @@ class Environments:
         return bool(self.kwargs.keys() & _METAWORLD_ARGUMENTS) or module.startswith(_METAWORLD)
 
     @property
+    def is_family(self) -> bool:
+        """Whether they are a family of tasks of this package, whose seeds determine the tasks."""
+        return "family" in TABLE.get(self.id, ("", {}))[1]
+
+    @property
     def spec(self) -> dict[str, Any]:
         """The id and the arguments, for `mtwrappers.metaworld.make`."""
         return {"id": self.id, "kwargs": self.kwargs}

@@ -131,10 +131,15 @@ class Run:
 
 def _goals_key(result: EvaluationResult) -> Any:
     environments, design = result.environments, result.design
-    if environments is None or not environments.goals:
+    if environments is not None and environments.goals:
+        seed = design.seed if design is not None and result.draws_goals else None
+        return environments.goals, seed
+    if design is None or design.kept_tasks is not None:
         return None
-    seed = design.seed if design is not None and result.draws_goals else None
-    return environments.goals, seed
+    is_family = environments is not None and environments.is_family
+    if is_family or design.trial_tasks is not None:
+        return result.origin.settings, design
+    return None
 
 
 def _join_parts(method: str, results: Sequence[LabelledResult]) -> Run:

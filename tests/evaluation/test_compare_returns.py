@@ -4,11 +4,12 @@ import csv
 import io
 import re
 
+import gymnasium
 import numpy as np
 import pytest
 from scipy import stats
 
-from mtwrappers import EvaluationResult, compare
+from mtwrappers import EvaluationResult, compare, few_shot_evaluate
 from mtwrappers.evaluation import Episode, curves, plot, scores
 from mtwrappers.evaluation.statistics import mean_difference
 
@@ -177,3 +178,42 @@ def test_success_is_not_compared_with_returns():
     with_success = EvaluationResult([Episode("t", 0, 1.0, 5, True, True)])
     with pytest.raises(ValueError, match="result 1 of 'b' does not record success, as result 1 of"):
         compare({"a": [with_success], "b": [make_result({"t": [1.0]})]})
+
+
+class Constant:
+    """A policy with one action for all, which does not adapt."""
+
+    def __init__(self, action):
+        self.action = action
+
+    def begin_trial(self):
+        """Forgets nothing."""
+
+    def __call__(self, observations):
+        return np.full((len(observations), 2), self.action)
+
+
+def make_few_shot_result(action, seed=0, trials=4):
+    envs = gymnasium.make_vec("mtwrappers/PointRobot-v0", num_envs=2, max_episode_steps=5)
+    return few_shot_evaluate(Constant(action), envs, trials, 1, 1, seed=seed)
+
+
+def test_families_are_compared_task_by_task():
+    """Their seeds determine the tasks, so policies are given the same ones."""
+    first, second = make_few_shot_result(0.0), make_few_shot_result(0.1)
+    [comparison] = compare({"a": [first], "b": [second]})
+    assert comparison.paired == 2
+    assert comparison.pairing.startswith("task states compared one by one at 2 of 2 tasks")
+    for task in first.tasks:
+        returns = [result.score_table("return").runs[0][task] for result in (first, second)]
+        interval = stats.ttest_rel(returns[1], returns[0]).confidence_interval()
+        assert ends(comparison.tasks[task].difference)[1:] == pytest.approx(tuple(interval))
+    [comparison] = compare({"a": [first], "b": [make_few_shot_result(0.1, seed=1)]})
+    assert comparison.paired == 0
+
+
+def test_given_tasks_of_trials_are_compared_one_by_one():
+    tasks = [[{"goal": (x, 0.5)}, {"goal": (0.5, x)}] for x in (-0.5, 0.0, 0.5)]
+    results = [make_few_shot_result(action, trials=tasks) for action in (0.0, 0.1)]
+    [comparison] = compare({"a": results[:1], "b": results[1:]})
+    assert comparison.paired == 2
