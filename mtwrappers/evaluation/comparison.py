@@ -488,19 +488,18 @@ def _has_equal_values(comparison: Comparison, difference: Estimate) -> bool:
 
 
 def _list_lacking_lines(comparison: Comparison, rows: Sequence[_Row]) -> list[str]:
-    """The reasons why points of a plot have no interval over runs."""
-    if comparison.unit != "runs":
-        return []
+    """The reasons why points of a plot have no interval."""
+    over_runs = comparison.unit == "runs"
     reasons = []
-    if any(score.runs == 1 for score in comparison.scores):
+    if over_runs and any(score.runs == 1 for score in comparison.scores):
         reasons.append("a single run has no interval over runs")
     columns = [row.first for row in rows], [row.second for row in rows]
     if any(_has_equal_values(comparison, row.difference) for row in rows) or any(
-        score.runs > 1 and estimate.low is None
+        (score.runs > 1 or not over_runs) and estimate.low is None
         for score, estimates in zip(comparison.scores, columns, strict=True)
         for estimate in estimates
     ):
-        reasons.append("equal runs")
+        reasons.append(f"equal {comparison.unit}")
     return reasons
 
 

@@ -141,7 +141,7 @@ def test_the_axis_of_differences_has_room_for_returns(tmp_path):
         assert difference <= plot._find_limit(series) <= 2 * difference + 0.1
 
 
-def test_equal_returns_have_no_interval_and_no_star():
+def test_equal_returns_have_no_interval_and_no_star(monkeypatch):
     equal = make_result({"t": [5.0, 5.0, 5.0]})
     other = make_result({"t": [7.0, 7.0, 7.0]})
     [comparison] = compare({"a": [equal], "b": [other]})
@@ -150,6 +150,10 @@ def test_equal_returns_have_no_interval_and_no_star():
     assert "equal episodes: how much they scatter is unknown" in text
     assert " *\n" not in text
     assert "3 episodes of a task are few: its star is right if returns scatter normally" in text
+    footers = []
+    monkeypatch.setattr(plot, "draw_rows", lambda *args: footers.append(args[-1]))
+    comparison.plot("x.png")
+    assert footers[0].endswith("; without a line: equal episodes")
     assert "no interval where episodes do not differ" in " ".join(scores({"a": [equal]}).caption)
 
 
