@@ -33,6 +33,7 @@ from mtwrappers.evaluation.statistics import (
     equal_weights,
     interquartile,
     interquartile_difference,
+    mean_difference,
     mean_rate,
     mean_run_rate,
     rate_difference,
@@ -140,16 +141,20 @@ def stack_estimates(estimates: Sequence[Estimate]) -> Intervals:
     return Intervals(*np.array(rows, np.float64).T)
 
 
-def part_returns(draws: int, rng: Generator) -> list[Row]:
-    """Mean returns over the episodes of a single run, from three distributions with mean 0."""
-    distributions: dict[str, Callable[[tuple[int, ...]], Values]] = {
+def make_distributions(rng: Generator) -> dict[str, Callable[[tuple[int, ...]], Values]]:
+    """Functions that draw returns with mean 0, by the name of their distribution."""
+    return {
         "normal": rng.standard_normal,
         "exponential": lambda size: rng.exponential(size=size) - 1,
         "0, or 100 in a tenth": lambda size: 100.0 * (rng.random(size) < 0.1) - 10,
     }
+
+
+def part_returns(draws: int, rng: Generator) -> list[Row]:
+    """Mean returns over the episodes of a single run, from three distributions with mean 0."""
     rows = []
     for m in (1, 10):
-        for name, draw in distributions.items():
+        for name, draw in make_distributions(rng).items():
             for n in (3, 10, 50):
                 returns = draw((draws, m, n))
                 estimates = [student(list(task_returns)) for task_returns in returns]
@@ -368,6 +373,31 @@ def part_usual(draws: int, rng: Generator) -> list[Row]:
     return rows
 
 
+def part_return_differences(draws: int, rng: Generator) -> list[Row]:
+    """Differences of the returns of two policies with one result each, of mean 0.
+
+    The second's returns scatter twice as much. On the same goals, both have a part of the returns
+    in common.
+    """
+    rows = []
+    for m in (1, 10):
+        for name, draw in make_distributions(rng).items():
+            for n in (3, 10, 50):
+                row: Row = {"tasks": m, "returns": name, "episodes": n}
+                for label, share in (("other goals", 0.0), ("same goals", 0.7)):
+                    shared, first, second = draw((3, draws, m, n))
+                    firsts = share * shared + (1 - share) * first
+                    seconds = share * shared + (1 - share) * 2 * second
+                    is_paired = [share > 0] * m
+                    estimates = [
+                        mean_difference(list(first), list(second), is_paired)
+                        for first, second in zip(firsts, seconds, strict=True)
+                    ]
+                    row[label] = measure_coverage(stack_estimates(estimates), 0.0)["covers"]
+                rows.append(row)
+    return rows
+
+
 PARTS: dict[str, tuple[Callable[[int, Generator], list[Row]], int]] = {
     "single": (part_single, 10_000),
     "means": (part_means, 10_000),
@@ -379,6 +409,7 @@ PARTS: dict[str, tuple[Callable[[int, Generator], list[Row]], int]] = {
     "runs": (part_runs, 4_000),
     "method": (part_method, 4_000),
     "usual": (part_usual, 4_000),
+    "return_differences": (part_return_differences, 4_000),
 }
 
 
@@ -416,6 +447,7 @@ def format_runs(row: Row) -> str:
 
 FORMATS = {
     "differences": format_differences,
+    "return_differences": format_differences,
     "trials": format_trials,
     "method": format_runs,
     "runs": format_runs,
