@@ -36,9 +36,10 @@ class RL2Observation(gymnasium.Wrapper[AnyArray, Any, AnyArray, Any], RecordCons
     A recurrent policy can then learn to adapt (Duan et al. 2016, "RL^2", arXiv:1611.02779). A
     *trial* is all consecutive episodes on one task. Its first observation has zeros appended; a
     reset on the same task keeps the appended values, with ``done`` one, so that the policy can use
-    earlier episodes. A new trial begins when the task differs from the last reset's, and when a
-    reset has a seed or asks for a task. The task is the result of the environment's
-    ``get_task_state()`` or ``get_task()``, otherwise ``info["task_id"]``.
+    earlier episodes. A new trial begins when the task differs from the last reset's, when a reset
+    has a seed or asks for a task, and after `begin_trial`, which ``set_tasks`` of our vector
+    environments calls, and so ``update_tasks`` of `MetaSampler`. The task is the result of the
+    environment's ``get_task_state()`` or ``get_task()``, otherwise ``info["task_id"]``.
 
     A Box action is clipped to its bounds; a discrete one becomes a one-hot (a `MultiDiscrete` one
     per entry). ``done`` is one after termination, truncation, or a reset in mid-episode.
@@ -111,6 +112,10 @@ class RL2Observation(gymnasium.Wrapper[AnyArray, Any, AnyArray, Any], RecordCons
         memory.record(0, memory.encode(action), reward, terminated or truncated)
         row = memory.append(as_row(obs, self._box), 0)
         return row, reward, terminated, truncated, info
+
+    def begin_trial(self) -> None:
+        """Makes the next reset begin a trial, even if it is on the same task."""
+        self._memory.end_trial(0)
 
     def get_state(self) -> State:
         """The values to append to the next observation, and the task of the trial."""
@@ -305,12 +310,17 @@ class _Memory:
         """Begins an episode of environment ``i``, and a trial if ``new`` or the task changed."""
         stays = self._across and not new and same_values(task, self._tasks[i])
         if not stays:
-            self._template[i, self._size :] = 0
-            self._stepped_once[i] = False
+            self.end_trial(i)
             # A copy: the environment may change its task in place.
             self._tasks[i] = copy.deepcopy(task)
         elif self._stepped_once[i]:
             self._template[i, -1] = 1
+
+    def end_trial(self, i: int) -> None:
+        """Forgets the trial of environment ``i``."""
+        self._template[i, self._size :] = 0
+        self._stepped_once[i] = False
+        self._tasks[i] = None
 
     def encode(self, actions: Any) -> AnyArray:
         """Encodes one action as a new array ``(A,)``, or ``N`` actions as ``(N, A)``."""

@@ -12,6 +12,7 @@ from metaworld.wrappers import RNNBasedMetaRLWrapper
 
 import mtwrappers as mt
 from tests.fakes import CountingEnv, CountingSetTaskEnv, counting_makers, equal, play
+from tests.samplers.fakes import lazy
 from tests.vector.fakes import BoxCountingEnv
 from tests.wrappers.fakes import tasked_makers
 
@@ -101,6 +102,38 @@ def test_another_task_begins_a_trial_and_the_same_one_again_does_not(make, set_t
         set_task(env, task)
         assert env.reset()[0][2:].tolist() == tail
         env.step(1)
+
+
+class UntoldTaskEnv(CountingEnv):
+    """Has tasks, and neither a method nor infos that tell them."""
+
+    def set_task(self, task):
+        pass
+
+
+@pytest.mark.parametrize("make", [CountingSetTaskEnv, UntoldTaskEnv, make_two_tasks])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_tasks_that_a_vector_environment_sets_begin_trials_even_the_same_again(make, workers):
+    task = 0 if make is make_two_tasks else {"first": 0}
+    makers = [lambda: mt.RL2Observation(make()), lambda: mt.RL2Observation(make())]
+    envs = mt.as_vector(makers, workers=workers)
+    for _ in range(2):
+        envs.set_tasks([task] * 2)
+        assert envs.reset()[0][:, 2:].tolist() == [[0] * 4] * 2
+        envs.step([1] * 2)
+        assert envs.reset()[0][:, 2:].tolist() == [[0, 1, 1, 1]] * 2
+    envs.close()
+
+
+def test_update_tasks_of_a_sampler_begins_trials_and_its_next_samples_continue_them():
+    sampler = mt.MetaSampler(lambda: mt.RL2Observation(CountingSetTaskEnv()), lazy, 1, 2, 9)
+    for _ in range(2):
+        sampler.update_tasks([{"first": 10}, {"first": 20}])
+        for appended in ([0, 0, 0, 0], [1, 0, 3, 1]):
+            paths = sampler.obtain_samples()
+            for task in (0, 1):
+                assert paths[task][0]["observations"][0, 2:].tolist() == appended
+    sampler.close()
 
 
 class MovingGoalEnv(CountingEnv):
