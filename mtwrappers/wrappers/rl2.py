@@ -23,6 +23,7 @@ from mtwrappers.state.identity import keep_arguments
 from mtwrappers.state.registry import require_names
 from mtwrappers.vector.arguments import split_options
 from mtwrappers.vector.contract import StepResult
+from mtwrappers.wrappers.env_space import find_env_space
 from mtwrappers.wrappers.vector import MetaVectorWrapper, require_single
 
 # Methods that return the task, in the order of preference; otherwise it is ``info["task_id"]``.
@@ -91,9 +92,7 @@ class RL2Observation(gymnasium.Wrapper[AnyArray, Any, AnyArray, Any], RecordCons
         self._memory = _Memory(1, *spaces, reward_divisor, across_episodes)
         self.observation_space = self._memory.space
         # What is before the appended entries, which NormalizeObservationPerTask leaves as they are.
-        name = "env_observation_space"
-        has_space = env.has_wrapper_attr(name)
-        self.env_observation_space = env.get_wrapper_attr(name) if has_space else self._box
+        self.env_observation_space = find_env_space(env)
         self._reader = next((name for name in _TASK_READERS if env.has_wrapper_attr(name)), None)
 
     def reset(
@@ -173,9 +172,7 @@ class VectorRL2Observation(MetaVectorWrapper):
         self.single_observation_space = self._memory.space
         self.observation_space = batch_space(self._memory.space, self.num_envs)
         # The space of the entries that VectorNormalizeObservationPerTask normalizes.
-        name = "env_observation_space"
-        has_space = self._envs_have(name)
-        self.env_observation_space = self._inner.call(name)[0] if has_space else spaces[0]
+        self.env_observation_space = self._inner.call(find_env_space)[0]
         self._reader = next((name for name in _TASK_READERS if self._envs_have(name)), None)
         self._set = np.ones(self.num_envs, dtype=np.bool_)
 
