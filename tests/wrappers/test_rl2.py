@@ -149,6 +149,48 @@ class MovingGoalEnv(CountingEnv):
         return super().reset(seed=seed, options=options)
 
 
+def make_rl2():
+    return mt.RL2Observation(CountingSetTaskEnv())
+
+
+def test_an_update_and_the_old_interface_begin_trials_even_on_the_same_task_again():
+    update, env = mt.SetTaskUpdate(make_rl2, {"first": 10}), make_rl2()
+    old = mt.OldGym(env, [{"first": 10}])
+    for _ in range(2):
+        assert old.reset_task(0)[2:].tolist() == [0] * 4
+        old.step(1)
+        assert old.reset()[2:].tolist() == [0, 1, 1, 1]
+    env = update()
+    for _ in range(2):
+        env = update(env)
+        assert env.reset()[0][2:].tolist() == [0] * 4
+        env.step(1)
+        assert env.reset()[0][2:].tolist() == [0, 1, 1, 1]
+
+
+class DrawingEnv(CountingSetTaskEnv):
+    """Draws a task at every reset."""
+
+    def reset(self, *, seed=None, options=None):
+        obs = super().reset(seed=seed, options=options)
+        self.first += 10
+        return obs
+
+
+def test_a_task_that_an_environment_of_several_draws_by_itself_begins_a_trial(tmp_path):
+    def make(env_class):
+        return mt.FlattenMTEnv(mt.MultiEnvWrapper([env_class, env_class]), "none")
+
+    for env_class, tail in ((CountingSetTaskEnv, [0, 1, 1, 1]), (DrawingEnv, [0] * 4)):
+        env = mt.RL2Observation(make(env_class))
+        play_tails(env, [1], seed=0)
+        assert env.reset()[0][2:].tolist() == tail
+        envs = mt.VectorRL2Observation(mt.as_vector([partial(make, env_class)] * 2, journal=True))
+        play_tails(envs, [[1, 1]], seed=0)
+        mt.save_checkpoint(tmp_path / "envs.npz", envs=envs)
+        assert envs.reset()[0][:, 2:].tolist() == [tail] * 2
+
+
 def test_a_task_that_is_changed_in_place_is_another_though_infos_do_not_tell():
     envs = mt.VectorRL2Observation(mt.MetaIterativeEnvExecutor(partial(MovingGoalEnv, 2), 1))
     assert play_tails(envs, [[1]] * 3) == [[[0] * 4], [[0, 1, 1, 0]], [[0] * 4], [[0, 1, 1, 0]]]
