@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box, Dict, MultiBinary, MultiDiscrete, Tuple
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
 from mtwrappers.common.errors import short
 from mtwrappers.common.types import AnyArray, AnySpace
@@ -23,8 +23,9 @@ def require_flat_box(space: AnySpace, name: str, hint: str | None = None) -> Box
     """Returns a 1-D Box, or raises `TypeError`, with a hint at the end of the message."""
     if not isinstance(space, Box) or len(space.shape) != 1:
         if hint is None:
-            is_of_tasks = isinstance(space, Dict) and space.get("task_obs") is not None
-            hint = _FLATTEN_TASKS if is_of_tasks else _FLATTEN
+            task = space.get("task_obs") if isinstance(space, Dict) else None
+            # FlattenMTEnv takes no dicts, which the tasks of families are.
+            hint = _FLATTEN_TASKS if isinstance(task, (Box, Discrete)) else _FLATTEN
         raise TypeError(f"{name} must be a 1-D Box, got {summary(space)}; {hint}")
     return space
 

@@ -332,6 +332,11 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
         return self._current_env.render()
 
     @property
+    def current_env(self) -> AnyEnv | None:
+        """The environment of the current task; ``None`` if no reset has built it yet."""
+        return self._env
+
+    @property
     def _current_env(self) -> AnyEnv:
         assert self._env is not None  # a reset has set it
         return self._env

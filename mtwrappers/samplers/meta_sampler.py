@@ -208,7 +208,7 @@ class MetaSampler:
             self._why_needs_tasks = (
                 "otherwise each of these environments would draw a task of its own"
             )
-        elif m > 1 and not self._makers_are_tasks and self.env.has_wrapper_attr("set_task"):
+        elif m > 1 and not self._makers_are_tasks and _has_several_tasks(self.env):
             self._why_needs_tasks = (
                 f"otherwise its {m} tasks are all the task that a new environment has"
             )
@@ -432,6 +432,14 @@ class MetaSampler:
         self.envs.close()
         if self._owns_env:
             self.env.close()
+
+
+def _has_several_tasks(env: AnyEnv) -> bool:
+    """Whether an environment takes tasks, and has not only one task state."""
+    if env.has_wrapper_attr("set_task"):
+        return True
+    num_tasks = env.get_wrapper_attr("num_tasks") if env.has_wrapper_attr("num_tasks") else None
+    return env.has_wrapper_attr("set_task_state") and num_tasks != 1
 
 
 def _list_task_states(env: AnyEnv) -> Sequence[int]:

@@ -128,6 +128,8 @@ class SetTaskUpdate(EnvUpdate):
                 base.close()
                 raise
         base.get_wrapper_attr("set_task")(self.task)
+        if old_env.has_wrapper_attr("begin_trial"):  # such as that of RL2Observation
+            old_env.get_wrapper_attr("begin_trial")()
         index = next((i for i, layer in enumerate(layers) if "wrapped_for" in vars(layer)), None)
         if index is None or vars(layers[index])["wrapped_for"] == _find_class(self.task):
             return old_env

@@ -127,6 +127,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     closed = True  # until there is a pool to close
     _pending = False  # whether a step was begun and not ended
     _setter: str | None = None  # the method of environments that sets a task
+    _have_trials: Sequence[bool] = ()  # whether each environment has a method begin_trial
     _columns: InfoColumns | None = None
     _autoreset = True  # whether environments reset themselves, if the mode is not DISABLED
     _first_row = 0  # the row of its first environment, among those of the executor that owns them
@@ -492,7 +493,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
         Args:
             tasks: ``M`` tasks for the environments' method ``set_task``, or ``set_task_state`` if
-                they have no ``set_task``.
+                they have no ``set_task``. An environment's method ``begin_trial``, such as that of
+                `RL2Observation`, is called then.
 
         Raises:
             ValueError: If the number of tasks is not ``M``.
@@ -516,8 +518,13 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             )
         if self._setter is None:
             self._setter = self._find_setter()
+            names: EachCall = [(("begin_trial",), {})] * self.num_envs
+            self._have_trials = self._call_each("has_wrapper_attr", names)
         arguments: EachCall = [((task,), {}) for task in tasks for _ in range(k)]
         self._call_each(self._setter, arguments, SetTasks)
+        if any(self._have_trials):
+            # A wrapper cannot see that a task was set which is equal to the last one.
+            self._call_each("begin_trial", [((), {}) if has else None for has in self._have_trials])
 
     def _find_setter(self) -> str:
         """The method that sets a task, of all environments, or `AttributeError`."""

@@ -124,7 +124,10 @@ def _append_box(box: Box, space: AnySpace, name: str) -> Box:
     if not isinstance(space, Box) or len(space.shape) != 1:
         hint = ""
         if name == "task_obs":
-            hint = "; EnvToMTEnv(..., task_obs=...) makes one, task_encoding='none' leaves it out"
+            hint = (
+                "; EnvToMTEnv(..., task_obs=...) makes one, task_encoding='none' leaves it out, "
+                "gymnasium.wrappers.FlattenObservation flattens any"
+            )
         raise TypeError(
             f"the space of {name} must be Discrete or a 1-D Box, got {summary(space)}{hint}"
         )

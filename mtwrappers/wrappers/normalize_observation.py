@@ -18,6 +18,7 @@ from mtwrappers.common.spaces import as_row, require_floating_box
 from mtwrappers.common.types import AnyArray, AnySpace, Info, Options
 from mtwrappers.state.identity import keep_arguments
 from mtwrappers.vector.contract import StepResult
+from mtwrappers.wrappers.env_space import find_env_space
 from mtwrappers.wrappers.per_task import PerTaskVectorWrapper, PerTaskWrapper
 from mtwrappers.wrappers.vector import MetaVectorWrapper
 
@@ -70,9 +71,8 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
             self, num_tasks=num_tasks, num_leading=num_leading, epsilon=epsilon
         )
         super().__init__(env)
-        inner_space = self._read("env_observation_space")
         self._box: Any = env.observation_space
-        space, n = _normalized_space(self._box, inner_space, num_leading)
+        space, n = _normalized_space(self._box, find_env_space(env), num_leading)
         self._size, self.observation_space = n, space
         self._dtype = self._box.dtype
         self._is_all = space.shape == (n,) and space.dtype == np.float64
@@ -156,7 +156,7 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
     ) -> None:
         keep_arguments(self, locals())
         super().__init__(env)
-        inner_space = self._read("env_observation_space")
+        inner_space = self._inner.call(find_env_space)[0]
         layer: Any = env
         while isinstance(layer, MetaVectorWrapper):
             if "env_observation_space" in vars(layer):  # such as VectorRL2Observation

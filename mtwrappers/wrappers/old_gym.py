@@ -144,6 +144,8 @@ class OldGym:
             self._keeps_task_state = True
         else:
             raise TypeError(f"{self.env} has no set_task(task) and no set_task_state(task_state)")
+        if self.env.has_wrapper_attr("begin_trial"):  # such as that of RL2Observation
+            self.env.get_wrapper_attr("begin_trial")()
 
     def get_task(self) -> Any:
         """The current task, or the task state of an `MTEnv`.

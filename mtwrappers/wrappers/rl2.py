@@ -18,11 +18,14 @@ from numpy.typing import NDArray
 from mtwrappers.common.checks import above_zero, check_flag, check_rows
 from mtwrappers.common.equality import same_values
 from mtwrappers.common.spaces import append_box, as_row, require_floating_box, summary
-from mtwrappers.common.types import AnyArray, AnySpace, Info, Options, State
+from mtwrappers.common.types import AnyArray, AnyEnv, AnySpace, Info, Options, State
+from mtwrappers.core.task_set_env import TaskSetMTEnv
 from mtwrappers.state.identity import keep_arguments
 from mtwrappers.state.registry import require_names
 from mtwrappers.vector.arguments import split_options
+from mtwrappers.vector.calls import read_only
 from mtwrappers.vector.contract import StepResult
+from mtwrappers.wrappers.env_space import find_env_space
 from mtwrappers.wrappers.vector import MetaVectorWrapper, require_single
 
 # Methods that return the task, in the order of preference; otherwise it is ``info["task_id"]``.
@@ -36,9 +39,11 @@ class RL2Observation(gymnasium.Wrapper[AnyArray, Any, AnyArray, Any], RecordCons
     A recurrent policy can then learn to adapt (Duan et al. 2016, "RL^2", arXiv:1611.02779). A
     *trial* is all consecutive episodes on one task. Its first observation has zeros appended; a
     reset on the same task keeps the appended values, with ``done`` one, so that the policy can use
-    earlier episodes. A new trial begins when the task differs from the last reset's, and when a
-    reset has a seed or asks for a task. The task is the result of the environment's
-    ``get_task_state()`` or ``get_task()``, otherwise ``info["task_id"]``.
+    earlier episodes. A new trial begins when the task differs from the last reset's, when a reset
+    has a seed or asks for a task, and after `begin_trial`. ``set_tasks`` of our vector environments
+    calls that, and so ``update_tasks`` of `MetaSampler`; so do `SetTaskUpdate` and ``set_task`` of
+    `OldGym`. The task is the result of the environment's ``get_task_state()`` or ``get_task()``,
+    otherwise ``info["task_id"]``; in a `MultiEnvWrapper`, also that of its current environment.
 
     A Box action is clipped to its bounds; a discrete one becomes a one-hot (a `MultiDiscrete` one
     per entry). ``done`` is one after termination, truncation, or a reset in mid-episode.
@@ -90,18 +95,15 @@ class RL2Observation(gymnasium.Wrapper[AnyArray, Any, AnyArray, Any], RecordCons
         self._memory = _Memory(1, *spaces, reward_divisor, across_episodes)
         self.observation_space = self._memory.space
         # What is before the appended entries, which NormalizeObservationPerTask leaves as they are.
-        name = "env_observation_space"
-        has_space = env.has_wrapper_attr(name)
-        self.env_observation_space = env.get_wrapper_attr(name) if has_space else self._box
-        self._reader = next((name for name in _TASK_READERS if env.has_wrapper_attr(name)), None)
+        self.env_observation_space = find_env_space(env)
 
     def reset(
         self, *, seed: int | None = None, options: Options | None = None
     ) -> tuple[AnyArray, Info]:
         obs, info = self.env.reset(seed=seed, options=options)
-        task = info.get("task_id")
-        if self._reader is not None:
-            task = self.env.get_wrapper_attr(self._reader)()
+        task = _read_trial_task(self.env)
+        if task is None:
+            task = info.get("task_id")
         self._memory.begin(0, task, seed is not None or _asks_for_a_task(options))
         return self._memory.append(as_row(obs, self._box), 0), info
 
@@ -111,6 +113,10 @@ class RL2Observation(gymnasium.Wrapper[AnyArray, Any, AnyArray, Any], RecordCons
         memory.record(0, memory.encode(action), reward, terminated or truncated)
         row = memory.append(as_row(obs, self._box), 0)
         return row, reward, terminated, truncated, info
+
+    def begin_trial(self) -> None:
+        """Makes the next reset begin a trial, even if it is on the same task."""
+        self._memory.end_trial(0)
 
     def get_state(self) -> State:
         """The values to append to the next observation, and the task of the trial."""
@@ -168,10 +174,7 @@ class VectorRL2Observation(MetaVectorWrapper):
         self.single_observation_space = self._memory.space
         self.observation_space = batch_space(self._memory.space, self.num_envs)
         # The space of the entries that VectorNormalizeObservationPerTask normalizes.
-        name = "env_observation_space"
-        has_space = self._envs_have(name)
-        self.env_observation_space = self._inner.call(name)[0] if has_space else spaces[0]
-        self._reader = next((name for name in _TASK_READERS if self._envs_have(name)), None)
+        self.env_observation_space = self._inner.call(find_env_space)[0]
         self._set = np.ones(self.num_envs, dtype=np.bool_)
 
     def set_tasks(self, tasks: Any) -> None:
@@ -228,11 +231,11 @@ class VectorRL2Observation(MetaVectorWrapper):
 
     def _begin(self, infos: dict[str, Any], rows: AnyArray, new: AnyArray) -> None:
         """Begins episodes in ``rows``, and new trials where ``new`` or if the task changed."""
-        tasks: Any = infos.get("task_id", [None] * self.num_envs)
-        if self._reader is not None:
-            tasks = self._inner.call(self._reader)
+        ids: Any = infos.get("task_id", [None] * self.num_envs)
+        tasks = self._inner.call(_read_trial_task)
         for i in np.flatnonzero(rows).tolist():
-            self._memory.begin(i, tasks[i], bool(new[i]))
+            task = ids[i] if tasks[i] is None else tasks[i]
+            self._memory.begin(i, task, bool(new[i]))
 
 
 class _Memory:
@@ -305,12 +308,17 @@ class _Memory:
         """Begins an episode of environment ``i``, and a trial if ``new`` or the task changed."""
         stays = self._across and not new and same_values(task, self._tasks[i])
         if not stays:
-            self._template[i, self._size :] = 0
-            self._stepped_once[i] = False
+            self.end_trial(i)
             # A copy: the environment may change its task in place.
             self._tasks[i] = copy.deepcopy(task)
         elif self._stepped_once[i]:
             self._template[i, -1] = 1
+
+    def end_trial(self, i: int) -> None:
+        """Forgets the trial of environment ``i``."""
+        self._template[i, self._size :] = 0
+        self._stepped_once[i] = False
+        self._tasks[i] = None
 
     def encode(self, actions: Any) -> AnyArray:
         """Encodes one action as a new array ``(A,)``, or ``N`` actions as ``(N, A)``."""
@@ -335,6 +343,26 @@ class _Memory:
         appended: AnyArray = self._template[rows].copy()
         appended[..., : self._size] = obs
         return appended
+
+
+@read_only
+def _read_trial_task(env: AnyEnv) -> Any:
+    """The task of an environment; ``None`` if it does not tell it.
+
+    An environment inside of a `MultiEnvWrapper`, such as one of a family, may draw a task of its
+    own: the result is then a list of both.
+    """
+    tasks: list[Any] = []
+    layer: Any = env
+    while layer is not None:
+        reader = next((name for name in _TASK_READERS if layer.has_wrapper_attr(name)), None)
+        if reader is not None:
+            tasks.append(layer.get_wrapper_attr(reader)())
+        bottom = layer.unwrapped
+        layer = bottom.current_env if isinstance(bottom, TaskSetMTEnv) else None
+    if len(tasks) > 1:
+        return tasks
+    return tasks[0] if tasks else None
 
 
 def _read_flags(value: Any, n: int, name: str) -> NDArray[np.bool_]:

@@ -14,6 +14,7 @@ from gymnasium.utils import RecordConstructorArgs
 from mtwrappers.common.checks import check_env, check_index, check_list, check_makers, positive
 from mtwrappers.common.spaces import append_onehot, as_row, require_flat_box
 from mtwrappers.common.types import AnyArray, AnyEnv, AnyWrapper, Info, Options
+from mtwrappers.wrappers.env_space import find_env_space
 from mtwrappers.wrappers.flatten import FlattenMTEnv
 
 W = TypeVar("W")
@@ -61,10 +62,8 @@ class TaskOnehotWrapper(gymnasium.Wrapper[AnyArray, Any, AnyArray, Any], RecordC
             env.observation_space, "the observation space to append a one-hot to"
         )
         self.observation_space = append_onehot(box, n_total_tasks)
-        # An MTEnv has the space without the one-hot under the same name.
-        name = "env_observation_space"
-        has_space = env.has_wrapper_attr(name)
-        self.env_observation_space = env.get_wrapper_attr(name) if has_space else box
+        # The space without the one-hot, under the name that it has in an MTEnv.
+        self.env_observation_space = find_env_space(env)
         self._box = box
         self.n_total_tasks = n_total_tasks
         self._task_id = index

@@ -140,6 +140,19 @@ def test_no_trajectory_is_on_a_task_that_was_not_set(make):
             sampler.obtain_samples()
 
 
+def make_flat(num_tasks):
+    return mt.FlattenMTEnv(mt.MultiEnvWrapper(counting_makers(num_tasks)))
+
+
+def test_no_task_state_is_the_one_that_all_new_environments_have():
+    with closing(mt.MetaSampler(partial(make_flat, 2), lazy, 2, 2, 5)) as sampler:
+        message = "call update_tasks before obtain_samples: otherwise its 2 tasks are all the task"
+        with pytest.raises(RuntimeError, match=message):
+            sampler.obtain_samples()
+        sampler.update_tasks([1, 0])
+        assert reported(sampler, "task_id") == {0: [{1}] * 2, 1: [{0}] * 2}
+
+
 @pytest.mark.parametrize("env", [CountingSetTaskEnv, CountingSetTaskEnv()])
 def test_no_task_is_the_one_that_all_new_environments_have(env):
     with closing(mt.MetaSampler(env, lazy, 2, 3, 5)) as sampler:
@@ -152,8 +165,13 @@ def test_no_task_is_the_one_that_all_new_environments_have(env):
 
 @pytest.mark.parametrize(
     ("env", "num_tasks"),
-    [(CountingSetTaskEnv, 1), ([CountingSetTaskEnv] * 2, 2), (partial(CountingEnv, 2), 2)],
-    ids=["one task", "constructors", "no tasks"],
+    [
+        (CountingSetTaskEnv, 1),
+        ([CountingSetTaskEnv] * 2, 2),
+        (partial(CountingEnv, 2), 2),
+        (partial(make_flat, 1), 2),
+    ],
+    ids=["one task", "constructors", "no tasks", "one task state"],
 )
 def test_tasks_need_not_be_set_if_there_are_none_to_set(env, num_tasks):
     paths = sample(env, lazy, 2, num_tasks, 5)

@@ -120,6 +120,50 @@ def test_which_entries_are_normalized(env, kwargs, changed):
     assert (plain != ours).any(axis=0).tolist() == changed
 
 
+def make_untold(size=2):
+    """Makes an environment of one task, whose observations do not tell it."""
+    env = mt.MultiEnvWrapper([partial(CountingEnv, 9, first=7, obs_size=size)])
+    return mt.FlattenMTEnv(env, "none")
+
+
+def make_wide():
+    """Makes one in a wrapper that returns each of its two numbers three times."""
+    space = gymnasium.spaces.Box(-np.inf, np.inf, (6,), np.float64)
+    return gymnasium.wrappers.TransformObservation(make_untold(), lambda o: o.repeat(3), space)
+
+
+@pytest.mark.parametrize(
+    ("env", "changed"),
+    [
+        (make_wide(), [True] * 6),
+        (mt.PadSpaces(make_untold(), 4), [True, True, False, False]),  # zeros stay zeros
+        (mt.TaskOnehotWrapper(make_wide(), 0, 1), [True] * 6 + [False]),
+        (mt.RL2Observation(make_wide()), [True] * 6 + [False] * 4),
+        (
+            gymnasium.wrappers.FlattenObservation(mt.MultiEnvWrapper(counting_makers(1, length=9))),
+            [True, True, False],
+        ),
+    ],
+)
+def test_all_entries_are_the_environments_but_those_that_tell_something_else(env, changed):
+    plain = observations(copy.deepcopy(env), 3)
+    ours = observations(mt.NormalizeObservationPerTask(env), 3)
+    assert (plain != ours).any(axis=0).tolist() == changed
+
+
+def make_of_task(task, size):
+    return mt.TaskNameWrapper(make_untold(size), task_id=task)
+
+
+@pytest.mark.parametrize("wrap", [lambda envs: envs, mt.VectorRL2Observation])
+def test_all_entries_are_normalized_where_environments_are_padded_to_the_longest(wrap):
+    envs = mt.as_vector([partial(make_of_task, 0, 2), partial(make_of_task, 1, 4)], unify="pad")
+    envs = mt.VectorNormalizeObservationPerTask(wrap(envs), 2)
+    envs.reset(seed=0)
+    obs, *_ = envs.step([1, 1])
+    assert obs[:, :4] == pytest.approx(np.array([[1, 1, 0, 0], [1, 1, 1, 1]]), abs=1e-2)
+
+
 # Which task it is.
 
 

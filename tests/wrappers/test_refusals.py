@@ -327,6 +327,11 @@ def with_task_id(task_id):
         "...got Dict(...); FlattenMTEnv makes one of an MTEnv, with the one-hot of the current ta",
     ),
     refusal(
+        lambda: RL2Observation(bytes_with_task_obs(Dict(goal=BOX))),  # as those of families
+        TypeError,
+        "...got Dict(...; gymnasium.wrappers.FlattenObservation makes one of any other",
+    ),
+    refusal(
         lambda: TaskOnehotWrapper.wrap_env_list([CountingEnv()] * 2),
         ValueError,
         "environment 1 of envs is environment",
@@ -522,7 +527,7 @@ def with_task_id(task_id):
         lambda: FlattenMTEnv(bytes_with_task_obs(Dict(a=BOX))),
         TypeError,
         "the space of task_obs must be Discrete or ...; EnvToMTEnv(..., task_obs=...) makes one, "
-        "task_encoding='none' leaves it out",
+        "task_encoding='none' leaves it out, gymnasium.wrappers.FlattenObservation flattens any",
     ),
     refusal(
         lambda: FlattenMTEnv(bytes_with_task_obs(Box(0, 1, (2, 2)))),

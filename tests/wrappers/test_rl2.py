@@ -12,6 +12,7 @@ from metaworld.wrappers import RNNBasedMetaRLWrapper
 
 import mtwrappers as mt
 from tests.fakes import CountingEnv, CountingSetTaskEnv, counting_makers, equal, play
+from tests.samplers.fakes import lazy
 from tests.vector.fakes import BoxCountingEnv
 from tests.wrappers.fakes import tasked_makers
 
@@ -103,6 +104,38 @@ def test_another_task_begins_a_trial_and_the_same_one_again_does_not(make, set_t
         env.step(1)
 
 
+class UntoldTaskEnv(CountingEnv):
+    """Has tasks, and neither a method nor infos that tell them."""
+
+    def set_task(self, task):
+        pass
+
+
+@pytest.mark.parametrize("make", [CountingSetTaskEnv, UntoldTaskEnv, make_two_tasks])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_tasks_that_a_vector_environment_sets_begin_trials_even_the_same_again(make, workers):
+    task = 0 if make is make_two_tasks else {"first": 0}
+    makers = [lambda: mt.RL2Observation(make()), lambda: mt.RL2Observation(make())]
+    envs = mt.as_vector(makers, workers=workers)
+    for _ in range(2):
+        envs.set_tasks([task] * 2)
+        assert envs.reset()[0][:, 2:].tolist() == [[0] * 4] * 2
+        envs.step([1] * 2)
+        assert envs.reset()[0][:, 2:].tolist() == [[0, 1, 1, 1]] * 2
+    envs.close()
+
+
+def test_update_tasks_of_a_sampler_begins_trials_and_its_next_samples_continue_them():
+    sampler = mt.MetaSampler(lambda: mt.RL2Observation(CountingSetTaskEnv()), lazy, 1, 2, 9)
+    for _ in range(2):
+        sampler.update_tasks([{"first": 10}, {"first": 20}])
+        for appended in ([0, 0, 0, 0], [1, 0, 3, 1]):
+            paths = sampler.obtain_samples()
+            for task in (0, 1):
+                assert paths[task][0]["observations"][0, 2:].tolist() == appended
+    sampler.close()
+
+
 class MovingGoalEnv(CountingEnv):
     """Has another task in every episode, in one and the same dict; infos do not say so."""
 
@@ -114,6 +147,48 @@ class MovingGoalEnv(CountingEnv):
     def reset(self, *, seed=None, options=None):
         self.task["goal"] += 1
         return super().reset(seed=seed, options=options)
+
+
+def make_rl2():
+    return mt.RL2Observation(CountingSetTaskEnv())
+
+
+def test_an_update_and_the_old_interface_begin_trials_even_on_the_same_task_again():
+    update, env = mt.SetTaskUpdate(make_rl2, {"first": 10}), make_rl2()
+    old = mt.OldGym(env, [{"first": 10}])
+    for _ in range(2):
+        assert old.reset_task(0)[2:].tolist() == [0] * 4
+        old.step(1)
+        assert old.reset()[2:].tolist() == [0, 1, 1, 1]
+    env = update()
+    for _ in range(2):
+        env = update(env)
+        assert env.reset()[0][2:].tolist() == [0] * 4
+        env.step(1)
+        assert env.reset()[0][2:].tolist() == [0, 1, 1, 1]
+
+
+class DrawingEnv(CountingSetTaskEnv):
+    """Draws a task at every reset."""
+
+    def reset(self, *, seed=None, options=None):
+        obs = super().reset(seed=seed, options=options)
+        self.first += 10
+        return obs
+
+
+def test_a_task_that_an_environment_of_several_draws_by_itself_begins_a_trial(tmp_path):
+    def make(env_class):
+        return mt.FlattenMTEnv(mt.MultiEnvWrapper([env_class, env_class]), "none")
+
+    for env_class, tail in ((CountingSetTaskEnv, [0, 1, 1, 1]), (DrawingEnv, [0] * 4)):
+        env = mt.RL2Observation(make(env_class))
+        play_tails(env, [1], seed=0)
+        assert env.reset()[0][2:].tolist() == tail
+        envs = mt.VectorRL2Observation(mt.as_vector([partial(make, env_class)] * 2, journal=True))
+        play_tails(envs, [[1, 1]], seed=0)
+        mt.save_checkpoint(tmp_path / "envs.npz", envs=envs)
+        assert envs.reset()[0][:, 2:].tolist() == [tail] * 2
 
 
 def test_a_task_that_is_changed_in_place_is_another_though_infos_do_not_tell():

@@ -1,0 +1,39 @@
+"""Which entries of an observation are the environment's own, and which a layer has appended."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import gymnasium
+from gymnasium.spaces import Box, Dict
+from gymnasium.wrappers import FlattenObservation
+
+from mtwrappers.common.types import AnyEnv, AnySpace, AnyWrapper
+from mtwrappers.vector.calls import read_only
+
+
+@read_only
+def find_env_space(env: AnyEnv) -> AnySpace:
+    """The space of the leading entries of observations: those before what a layer has appended.
+
+    Such layers are wrappers with ``appends_entries``, Gymnasium's `FlattenObservation` of an
+    `MTEnv`, and an environment that has a one-hot of its own. Without one, all entries are the
+    environment's, though another wrapper may have changed their number.
+    """
+    name = "env_observation_space"
+    layer: Any = env
+    while isinstance(layer, gymnasium.Wrapper):
+        appends = getattr(layer, "appends_entries", False) or _flattens_mtenv(layer)
+        if appends and layer.has_wrapper_attr(name):
+            return cast("AnySpace", layer.get_wrapper_attr(name))
+        layer = layer.env
+    whole, own = layer.observation_space, getattr(layer, name, None)
+    has_onehot = isinstance(whole, Box) and isinstance(own, Box) and own.shape != whole.shape
+    return cast("AnySpace", own) if has_onehot else env.observation_space
+
+
+def _flattens_mtenv(layer: AnyWrapper) -> bool:
+    """Whether a wrapper is Gymnasium's that flattens the dicts of an `MTEnv`."""
+    space = layer.env.observation_space
+    is_mtenv = isinstance(space, Dict) and space.get("env_obs") is not None
+    return isinstance(layer, FlattenObservation) and is_mtenv
