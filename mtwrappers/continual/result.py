@@ -160,8 +160,7 @@ class ContinualResult:
     @property
     def _runs(self) -> dict[int | None, list[EvaluationResult]]:
         """The results of each run by its training seed, in the order of their points."""
-        runs = itertools.groupby(self.results, lambda result: result.description.training_seed)
-        return {seed: [*run] for seed, run in runs}
+        return _group_by_seed(self.results)
 
     @property
     def phases(self) -> tuple[str, ...]:
@@ -285,9 +284,9 @@ class ContinualResult:
     def _baseline_area(self, name: str, budget: int) -> float:
         """``AUC_i^b``, the area of a phase's baseline, the mean over its runs.
 
-        It is NaN if the baseline has no point within as many steps as the phase has, or was trained
-        for another budget, that of an earlier phase of the same task, and has no point at the end
-        of this one.
+        It is NaN if a run of the baseline has no point within as many steps as the phase has, or
+        ended before that many, as if it was interrupted; or if it was trained for another budget,
+        that of an earlier phase of the same task, and has no point at the end of this one.
         """
         first = self.phases.index(name)
         label = phase_label(first, name)
@@ -295,17 +294,22 @@ class ContinualResult:
         if not results:
             raise ValueError(f"baselines must have results of {label!r}, got none")
         _, first_budget = _list_phases(self.results[0])[first]
-        points = _list_points(results)
-        if budget != first_budget and budget not in points:
-            return np.nan
-        scores: dict[int | None, list[float]] = {}
-        for result in results:
-            if 0 < (result.description.training_steps or 0) <= budget:
-                run_scores = scores.setdefault(result.description.training_seed, [])
-                run_scores.append(self._score(result, label))
+        areas = []
         # Runs count the same, however many points each has.
-        areas = [np.mean(run_scores) for run_scores in scores.values()]
-        return float(np.mean(areas)) if areas else np.nan
+        for run in _group_by_seed(results).values():
+            points = _list_points(run)
+            # Rollouts that do not divide the budget end after it.
+            if max(points) < budget or (budget != first_budget and budget not in points):
+                return np.nan
+            scores = [
+                self._score(result, label)
+                for result, steps in zip(run, points, strict=True)
+                if 0 < steps <= budget
+            ]
+            if not scores:
+                return np.nan
+            areas.append(np.mean(scores))
+        return float(np.mean(areas))
 
     # Estimates from all runs.
 
@@ -516,6 +520,14 @@ def _require_equal(
                     f"{description.training_steps} steps with the training seed "
                     f"{description.training_seed})"
                 )
+
+
+def _group_by_seed(
+    results: Sequence[EvaluationResult],
+) -> dict[int | None, list[EvaluationResult]]:
+    """The results of each run by its training seed, in the order of their points."""
+    runs = itertools.groupby(results, lambda result: result.description.training_seed)
+    return {seed: [*run] for seed, run in runs}
 
 
 def _list_points(run: Sequence[EvaluationResult]) -> tuple[int, ...]:

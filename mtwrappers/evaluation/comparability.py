@@ -128,7 +128,7 @@ def select_runs(
         tuple(protocols),
         mismatch,
         left_out=tuple(left_out),
-        duplicates=(*_find_duplicates(all_runs), *_find_copies(all_runs)),
+        duplicates=(*find_duplicates(all_runs), *_find_copies(all_runs)),
         silence=tuple(filter(None, silence)),
         unknown=tuple(filter(None, [_describe_unknown(all_runs)])),
     )
@@ -144,7 +144,7 @@ def _describe_methods(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _find_duplicates(runs: Iterable[Run]) -> list[str]:
+def find_duplicates(runs: Iterable[Run]) -> list[str]:
     """A sentence for each run that did the same as an earlier one."""
     runs_by_episodes: dict[frozenset[Any], list[Run]] = {}
     sentences = []

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from mtwrappers.common import checks
 from mtwrappers.common.counts import format_count
-from mtwrappers.evaluation.comparability import select_runs
+from mtwrappers.evaluation.comparability import find_duplicates, select_runs
 from mtwrappers.evaluation.method_scores import (
     Score,
     describe_measurement,
@@ -53,7 +53,8 @@ class Curves:
         adaptation: The numbers of adaptation episodes and of evaluation episodes of each trial, in
             few-shot evaluation.
         mismatch: The reason why the results are not comparable; empty if they are.
-        notes: Warnings about results that are left out, and about tasks without success.
+        notes: Warnings about results that are left out, about runs that did the same at their last
+            point, and about tasks without success.
 
     >>> from mtwrappers.evaluation import Episode, EvaluationResult, curves
     >>> def result(steps, *successes):
@@ -257,6 +258,10 @@ def curves(policies: Policies, *, force: bool = False) -> Curves:
     mismatch = next((method.mismatch for method in methods if method.mismatch), "")
     left_out = [sentence for method in methods for sentence in method.left_out]
     compared = select_runs(runs, force, mismatch, left_out)
+    # At other points, such as before training, runs of several seeds may be of one policy.
+    last_runs = [run for method in untrained for run in method.last_runs]
+    for runs_by_steps in sorted_runs.values():
+        last_runs += [*runs_by_steps.complete.values()][-1]
     score = functools.partial(
         score_runs,
         tasks=compared.tasks,
@@ -287,7 +292,7 @@ def curves(policies: Policies, *, force: bool = False) -> Curves:
         protocols=compared.protocols,
         adaptation=compared.adaptation,
         mismatch=compared.mismatch,
-        notes=compared.left_out + compared.silence,
+        notes=(*compared.left_out, *find_duplicates(last_runs), *compared.silence),
     )
 
 

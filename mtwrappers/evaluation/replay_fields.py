@@ -61,7 +61,8 @@ def _list_design_fields(replay: _ReplayedResult) -> Iterator[str]:
 
 def _list_environment_fields(replay: _ReplayedResult) -> Iterator[str]:
     yield from ("kind", "env_name", "goals", "family")
-    yield from ("reward_function_version", "action_repeat", "idle_steps")
+    if replay.has_reward:
+        yield from ("reward_function_version", "action_repeat", "idle_steps")
     if replay.has_all_tasks:  # of tasks that were not evaluated, nothing was replayed
         yield from ("id", "benchmark", "sequence", "goals_digest")
         yield "test_classes" if replay.kwargs.get("kind") == "test" else "train_classes"
@@ -186,8 +187,8 @@ class _ReplayedResult:
         environments = self.result.environments
         if environments is None:
             return False
-        if not self.lists_goals:
-            return True
+        if not self.lists_goals:  # no digest has them: they show in rewards alone
+            return self.has_reward
         if environments.goals is None or self.design.trial_tasks is not None:
             return False
         num_groups = self.kwargs.get("meta_batch_size")
@@ -203,6 +204,13 @@ class _ReplayedResult:
         if not given_states or self.result.environments is None:
             return True
         return max(given_states) >= self.num_goals
+
+    # Rewards.
+
+    @property
+    def has_reward(self) -> bool:
+        """Whether an episode had any reward, without which the steps in it may have been others."""
+        return any(episode.episode_return != 0.0 for episode in self.episodes)
 
     # Ends of episodes.
 

@@ -76,16 +76,21 @@ def _format_cell(metric: str, estimate: Estimate | None, with_interval: bool) ->
     if estimate is None:
         return "-"
     is_rate = metric.startswith("success")
+    numbers = [estimate.value]
+    if with_interval and estimate.low is not None and estimate.high is not None:
+        numbers += [estimate.low, estimate.high]
+    # A single decimal would hide most of returns below 1, or all.
+    has_small_numbers = 0 < max(map(abs, numbers)) < 1
 
-    def number(value: float) -> str:
+    def format_number(value: float) -> str:
         if is_rate or metric == "normalized":
             return f"{value:.2f}"
+        if has_small_numbers:
+            return f"{value:.3f}"
         return f"{value:.{int(abs(value) < 1000)}f}"
 
-    if not with_interval or estimate.low is None or estimate.high is None:
-        return number(estimate.value)
-    to = "-" if is_rate else " to "
-    return f"{number(estimate.value)} {number(estimate.low)}{to}{number(estimate.high)}"
+    value, *ends = map(format_number, numbers)
+    return f"{value} {('-' if is_rate else ' to ').join(ends)}".rstrip()
 
 
 def describe_benchmark(protocol: Protocol) -> str:

@@ -208,6 +208,18 @@ def test_forward_transfer_is_unknown_of_a_visit_that_is_shorter_than_the_baselin
     )
 
 
+def test_forward_transfer_is_unknown_if_a_run_of_a_baseline_ended_before_its_budget():
+    """The first half of a baseline has a smaller area, which would look like transfer."""
+    whole = baselines(points=(0, 5, 10))
+    interrupted = [result for result in whole if result.description.training_steps < 10]
+    second_run = [result.described(training_seed=1) for result in interrupted]
+    for baseline_results in (interrupted, whole + second_run):
+        result = make_result(RUNS[:1], baselines=baseline_results)
+        assert np.isnan(result.per_phase["forward_transfer"]).all()
+        assert result.forward_transfer is None
+    assert make_result(RUNS[:1], baselines=whole).forward_transfer is not None
+
+
 def test_a_point_without_any_success_counts_as_0_where_others_report_some():
     """An environment may report success only when it happens."""
     nothing, some = at(0, dict.fromkeys(range(3))), at(10, {0: 0.5, 1: None, 2: None})

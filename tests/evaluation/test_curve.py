@@ -69,6 +69,23 @@ def test_steps_that_not_all_runs_have_are_left_out_and_named():
     assert "Left out, as not all runs of mine have them: 50, 1,000 steps." in curve.caption
 
 
+def test_runs_that_did_the_same_at_the_end_are_named_as_in_a_table():
+    """A file that was copied would make the band too narrow. All may begin with one policy."""
+    points = [result(seed, 0, a=0, paid=1.0) for seed in range(3)]
+    ends = [
+        result(seed, 9, a=successes, paid=paid)
+        for seed, successes, paid in ((0, 2, 5.0), (1, 2, 5.0), (2, 3, 6.0))
+    ]
+    sentence = (
+        "result 4 of 'm' and result 5 of 'm' have the same episodes and count as two runs: perhaps "
+        "they are of one policy"
+    )
+    drawn = curves({"m": points + ends})
+    assert drawn.notes == (sentence,)
+    assert f"Note: {sentence}." in drawn.caption
+    assert curves({"m": points + ends[:1] + ends[2:] + [result(1, 9, a=1)]}).notes == ()
+
+
 def test_a_file_per_task_is_a_point_as_well():
     results = [result(0, n, **{task: k}) for n, task, k in ((5, "a", 1), (5, "b", 3), (9, "a", 4))]
     curve = curves({"mine": [*results, result(0, 9, b=2)]})

@@ -106,6 +106,14 @@ STREAM = Design(7, 4, ("reach-v3", "push-v3"), phases=(("a", 3), ("b", 4)))
 MADE = Environments("mtwrappers/MT1-v0", {"benchmark": "MT1", "x": [1, {"y": None}]}, "ab")
 
 
+def test_the_table_has_three_decimals_of_returns_below_1():
+    """Returns of a sparse reward are often in [0, 1], where one decimal says next to nothing."""
+    episodes = [Episode("a", i, 0.04 * i, 5) for i in range(3)]
+    assert str(EvaluationResult(episodes)).splitlines()[1] == "a    3  0.040 -0.059 to 0.139    5.0"
+    episodes = [Episode("a", i, 0.955, 5, True, True) for i in range(3)]
+    assert str(EvaluationResult(episodes)).splitlines()[1].split()[-2:] == ["0.955", "5.0"]
+
+
 def test_a_file_brings_everything_back(tmp_path):
     saved = make_result(design=STREAM, environments=MADE, versions={"numpy": "1"}, evidence="cd")
     saved = saved.described(policy="ppo", training_seed=3, training_steps=0, note="A note.")

@@ -474,9 +474,24 @@ def given_tasks(where):
         )
 
 
+def no_reward(where):
+    """Of new goals, without any reward, because the drawer is not touched."""
+    settings = {"env_name": "drawer-close-v3", "goals": "continuous", "max_episode_steps": 3}
+    settings |= {"reward_function_version": "v2", "action_repeat": 1, "idle_steps": 0}
+    with closing(gymnasium.make_vec("mtwrappers/MT1-v0", **settings)) as envs:
+        result = evaluate(lambda obs: np.zeros((len(obs), 4)), envs, 2, evidence=where / "r.npz")
+    assert [episode.episode_return for episode in result.episodes] == [0.0, 0.0]
+    result.save(where / "r.json")
+
+
 @pytest.mark.parametrize(
     ("make", "said_fields", "replayed"),
     [
+        (
+            no_reward,
+            ["reward_function_version", "action_repeat", "idle_steps", "design_seed"],
+            ["goals", "env_name", "max_episode_steps", "episodes_per_task"],
+        ),
         (
             functools.partial(one_goal, steps=STEPS_TO_SUCCESS, ends=True),
             ["design_seed", "terminate_on_success", "max_episode_steps"],
