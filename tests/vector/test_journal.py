@@ -164,7 +164,7 @@ def test_a_journal_and_a_state_of_it_are_copies(executor, plain):
 def test_actions_keep_the_dtypes_in_which_they_came():
     with closing(iterative(partial(BoxCountingEnv, 9))) as envs:
         envs.reset(seed=0)
-        dtypes = [np.dtype(dtype) for dtype in (np.int64, np.int8, np.int8, np.int64)]
+        dtypes = [np.dtype(dtype) for dtype in ("i8", "i1", "i1", "i8", ">f4", ">f4")]
         for dtype in dtypes:
             envs.step(STILL.astype(dtype))
         envs.set_state(envs.get_state())
