@@ -340,7 +340,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         else:
             try:
                 # Of a tensor, `np.array` would warn: its `__array__` has no argument `copy`.
-                checked = np.array(np.asarray(actions))
+                # Workers and replays have the rows of actions in C order, so here they are, too.
+                checked = np.array(np.asarray(actions), order="C")
             except ValueError:  # rows of several lengths
                 self._refuse_actions(actions, None)
             if (
@@ -356,7 +357,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         self._was_paused, self._was_finished = paused, finished
 
     def _iterate_actions(self, actions: Any) -> list[Any]:
-        """The actions of environments whose action space has no arrays, which may keep them."""
+        """Copies of actions whose space has no arrays: environments and journals may keep them."""
         n, space = self.num_envs, self.action_space
         try:
             rows = list(iterate(space, actions))
@@ -364,7 +365,9 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             raise ValueError(f"expected actions in {space}, got {actions!r}") from None
         if len(rows) != n:
             raise ValueError(f"expected actions for {self._span}, got {len(rows)}")
-        return rows if self._pool.logs is None else copy.deepcopy(rows)
+        # What goes to workers is pickled at once.
+        is_kept = self._pool.is_local or self._pool.logs is not None
+        return copy.deepcopy(rows) if is_kept else rows
 
     def _refuse_actions(self, actions: Any, array: NDArray[Any] | None) -> NoReturn:
         """Raises the error for actions, which are an array unless the lengths of rows differ."""

@@ -236,19 +236,20 @@ def _packed(entries: list[Entry]) -> list[Entry]:
         if form is None:
             packed += group
         else:
-            packed.append(StepsEntry(np.concatenate([*map(_rows, group)])))
+            # With a dtype, because otherwise its byte order would be lost.
+            packed.append(StepsEntry(np.concatenate([*map(_rows, group)], dtype=form[0])))
     return packed
 
 
 def _form(entry: Entry) -> tuple[Any, ...] | None:
     """The dtype and the shape of the actions of steps; None if they are no arrays."""
+    # A file cannot say how many steps took no bytes.
     if type(entry) is StepEntry:
         action = entry.action
-        # A file cannot say how many steps took no bytes.
         if isinstance(action, (np.ndarray, np.generic)) and action.nbytes:
             return action.dtype, action.shape
         return None
-    if isinstance(entry, StepsEntry):
+    if isinstance(entry, StepsEntry) and entry.actions.nbytes:
         return entry.actions.dtype, entry.actions.shape[1:]
     return None
 

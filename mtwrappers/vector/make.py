@@ -156,8 +156,9 @@ class MetaParallelEnvExecutor(Executor):
     """``M * K`` environments in worker processes.
 
     Workers build contiguous blocks of environments in parallel, from constructors that are sent
-    with cloudpickle. A step takes one message per worker, and arrays go through shared memory. The
-    results equal those of `MetaIterativeEnvExecutor`, for any number of workers.
+    with cloudpickle. A step takes one message per worker, which has the actions, and arrays of
+    results go through shared memory. The results equal those of `MetaIterativeEnvExecutor`, for any
+    number of workers.
 
     `Executor` describes the arguments.
 

@@ -593,7 +593,12 @@ class WorkerPool(Pool):
                 break
             seconds = max(min(next_check, until, *deadlines.values()) - now, 0.0)
             arrived = workers[0].receive([*deadlines], seconds)
-            now = time.monotonic()
+            before, now = now, time.monotonic()
+            lateness = now - before - seconds
+            if lateness > ALIVE_CHECK:
+                # This process was stopped, as by Ctrl-Z, and its workers probably with it.
+                for worker in deadlines:
+                    deadlines[worker] += lateness
             for worker in arrived:
                 deadlines[worker] = now + worker.timeout
             if now >= next_check:  # even while others answer: a node may vanish silently
@@ -779,13 +784,24 @@ def pickle_blocks(
 
 
 def pickle_function(function: Any) -> bytes:
-    """A function for `EnvBlock.apply`, pickled."""
+    """A function for `EnvBlock.apply`, pickled.
+
+    Raises:
+        TypeError: If it cannot be pickled.
+        Exception: If a signal's handler raises meanwhile, which says nothing about the function.
+    """
     try:
         return bytes(cloudpickle.dumps(function))
+    except Exception as exc:
+        first_error = exc
+    # An error of the function, such as a lock that it holds, comes again.
+    try:
+        cloudpickle.dumps(function)
     except Exception as exc:
         raise TypeError(
             f"a function must be picklable to run in workers, {function!r} is not ({exc})"
         ) from exc
+    raise first_error  # of a signal's handler
 
 
 def process_pool(makers: Sequence[Maker], settings: Settings) -> WorkerPool:

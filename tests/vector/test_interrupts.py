@@ -374,6 +374,29 @@ def test_an_exception_of_a_handler_stays_what_it_is_while_arguments_are_copied()
         envs.call("set_task", UncopyableTask())
 
 
+class InterruptedFunction:
+    """A function for blocks; a handler raises while it is pickled, the first time."""
+
+    was_pickled = False
+
+    def __call__(self, envs, rows):
+        return rows.start
+
+    def __reduce__(self):
+        if not self.was_pickled:
+            self.was_pickled = True
+            raise TimeoutError("a time limit")
+        return InterruptedFunction, ()
+
+
+def test_an_exception_of_a_handler_stays_what_it_is_while_a_function_is_pickled():
+    function = InterruptedFunction()
+    with closing(parallel(workers=2)) as envs:
+        with pytest.raises(TimeoutError, match="a time limit"):
+            envs.map_blocks(function)
+        assert len(envs.map_blocks(function)) == 2
+
+
 def test_what_cannot_be_encoded_changes_nothing():
     makers, lock = fragile_makers(), Lock()
     with (

@@ -164,7 +164,7 @@ def test_a_journal_and_a_state_of_it_are_copies(executor, plain):
 def test_actions_keep_the_dtypes_in_which_they_came():
     with closing(iterative(partial(BoxCountingEnv, 9))) as envs:
         envs.reset(seed=0)
-        dtypes = [np.dtype(dtype) for dtype in (np.int64, np.int8, np.int8, np.int64)]
+        dtypes = [np.dtype(dtype) for dtype in ("i8", "i1", "i1", "i8", ">f4", ">f4")]
         for dtype in dtypes:
             envs.step(STILL.astype(dtype))
         envs.set_state(envs.get_state())
@@ -411,6 +411,26 @@ def test_observations_need_not_be_contiguous():
         envs.step([0, 0])
         envs.set_state(envs.get_state())
         assert envs.step([0, 0])[0].shape == (2, 3, 2)
+
+
+class ShiftedActionEnv(CountingEnv):
+    """Observes its action plus one, in the memory order of the action."""
+
+    def __init__(self):
+        super().__init__(9)
+        self.observation_space = self.action_space = Box(-99, 99, (2, 3), np.float64)
+
+    def step(self, action):
+        return action + 1, *super().step(action)[1:]
+
+
+def test_actions_need_not_be_contiguous():
+    actions = np.arange(24.0).reshape(3, 2, 4).T
+    with closing(MetaIterativeEnvExecutor(ShiftedActionEnv, 4, journal=True)) as envs:
+        envs.reset(seed=0)
+        envs.step(actions)
+        envs.set_state(envs.get_state())
+        assert equal(envs.step(actions)[0], actions + 1)
 
 
 def test_a_state_between_episodes_leaves_tasks_that_no_state_has():

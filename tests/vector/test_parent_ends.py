@@ -131,6 +131,24 @@ except KeyboardInterrupt:
 """
 
 
+STEP_IN_TWO_SECONDS = """
+for worker in envs._pool.workers: worker.timeout = 2.0
+envs.step([1, 0, 1])
+print("stepped", flush=True)
+"""
+
+
+def test_workers_are_not_silent_while_the_whole_job_is_stopped(tmp_path):
+    with running_script(tmp_path, SLOW_STEPS + STEP_IN_TWO_SECONDS) as process:
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.2)
+        # Ctrl-Z and `fg`, or the suspension of a job by a scheduler.
+        os.killpg(process.pid, signal.SIGSTOP)
+        time.sleep(4.0)
+        os.killpg(process.pid, signal.SIGCONT)
+        assert process.stdout.readline() == "stepped\n"
+
+
 @pytest.mark.parametrize("caught", [True, False])
 def test_ctrl_c_in_a_step_leaves_an_executor_that_can_be_closed_or_ends_all(caught, tmp_path):
     code = SLOW_STEPS + (CATCH_AND_CLOSE if caught else "envs.step([1, 0, 1])")

@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 from gymnasium.error import AlreadyPendingCallError, NoAsyncCallError, ResetNeeded
+from gymnasium.spaces import Box, Dict
 
 from tests.fakes import CountingEnv, equal
 from tests.vector.fakes import (
@@ -101,6 +102,34 @@ def test_actions_reach_the_environments_with_their_dtype_and_never_change(execut
             assert [action.dtype for action in env_actions] == [dtype, np.float64, dtype]
             expected = [row, [x + 0.5 for x in row], [99, 99]]
             assert [action.tolist() for action in env_actions] == expected
+
+
+class DictCountingEnv(CountingEnv):
+    """A `CountingEnv` whose actions are a dict."""
+
+    def __init__(self):
+        super().__init__(9)
+        self.action_space = Dict({"push": Box(-1, 1, (2,), np.float64)})
+
+
+@both_executors
+def test_environments_keep_nested_actions_that_the_caller_changes_later(executor):
+    with closing(executor(DictCountingEnv, 2)) as envs:
+        envs.reset(seed=0)
+        actions = {"push": np.zeros((2, 2))}
+        for number in (1.0, 2.0):
+            actions["push"][...] = number
+            envs.step(actions)
+        for env_actions in envs.get_attr("actions"):
+            assert [action["push"].tolist() for action in env_actions] == [[1.0, 1.0], [2.0, 2.0]]
+
+
+@both_executors
+def test_actions_reach_the_environments_in_c_order(executor):
+    with closing(executor(BoxCountingEnv, 4)) as envs:
+        envs.reset(seed=0)
+        envs.step(np.zeros((2, 4)).T)
+        assert all(action.flags.c_contiguous for [action] in envs.get_attr("actions"))
 
 
 # When a reset is due.
