@@ -145,13 +145,26 @@ class _TaskRuns:
         return drawn
 
     def require_several(self) -> None:
-        """Raises `Failed` if ``sample_tasks`` returns one task only, unless there is only one."""
+        """Raises `Failed` if ``sample_tasks`` returns one task only, unless there is only one.
+
+        All tasks of a call may be the same, or the first task of all calls.
+        """
         if self._is_mt:  # a choice of task states may be constant, as at the start of a curriculum
             return
         require(
             len(self.drawn) > 1 or self._num_tasks == 1,
             f"{self._sampler}({_DRAWS}) returns the same task {_DRAWS} times, "
             f"{format_value(self.drawn[0])}: draw each from self.np_random, or set num_tasks = 1",
+        )
+        if len(self.drawn) == 1:
+            return
+        draw = self.env.get_wrapper_attr(self._sampler)
+        drawn_alone = drop_repeats(copied(draw(1)[0]) for _ in range(_DRAWS))
+        require(
+            len(drawn_alone) > 1,
+            f"{self._sampler}({_DRAWS}) returns different tasks, but {_DRAWS} calls of "
+            f"{self._sampler}(1) the same task, {format_value(drawn_alone[0])}: each call must go "
+            "on with a stream that only a seed begins anew, such as self.np_random",
         )
 
     def require_sweeps(self) -> None:

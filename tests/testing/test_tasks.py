@@ -654,6 +654,16 @@ BROKEN_ST = {
         ),
         "reset(seed=3) must determine the tasks that it draws next",
     ),
+    "each call draws the same": (
+        subclass(
+            ManyTasksEnv,
+            sample_tasks=lambda s, n: [
+                {"first": int(first)} for first in np.random.default_rng(0).integers(900, size=n)
+            ],
+            __reduce__=reduce,
+        ),
+        "sample_tasks(20) returns different tasks, but 20 calls of sample_tasks(1) the same task, ",
+    ),
     "a task repeats": (
         change_st_returns(sample_tasks=lambda s, t: [*t[:-1], t[0]] if len(t) == 5 else t),
         "num_tasks is 5, so that sample_tasks(5) after a seed must repeat no task, got 4 different",
