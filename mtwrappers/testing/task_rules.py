@@ -33,6 +33,7 @@ from mtwrappers.testing.recording import (
     iterate_wrappers,
     must_raise,
     require,
+    require_no_running_statistics,
     require_same,
     same,
     select_steps,
@@ -72,6 +73,7 @@ def tasks(subject: Subject) -> str:
     subject.require_repeatable()
     with subject.open() as env, require_untouched_random(_METHODS):
         runs = _TaskRuns(subject, env)
+        require_no_running_statistics(env)
         _, info = env.reset(seed=subject.seed)
         if subject.given_env is None and "phase" in info:
             raise Skipped("the phases of a stream draw its tasks")
@@ -87,6 +89,7 @@ def tasks(subject: Subject) -> str:
                         message = f"on the same task, {name} returns something else after {way}"
                         raise Failed(f"{message}: {difference}")
             runs.require_same_sample(instance, name)
+        runs.require_calls_to_differ()
         notes = [runs.note, runs.require_effect()]
         _require_task_obs(env.observation_space, expected)
         for task, calls in few:
@@ -145,10 +148,7 @@ class _TaskRuns:
         return drawn
 
     def require_several(self) -> None:
-        """Raises `Failed` if ``sample_tasks`` returns one task only, unless there is only one.
-
-        All tasks of a call may be the same, or the first task of all calls.
-        """
+        """Raises `Failed` if ``sample_tasks`` returns one task only, unless there is only one."""
         if self._is_mt:  # a choice of task states may be constant, as at the start of a curriculum
             return
         require(
@@ -156,7 +156,10 @@ class _TaskRuns:
             f"{self._sampler}({_DRAWS}) returns the same task {_DRAWS} times, "
             f"{format_value(self.drawn[0])}: draw each from self.np_random, or set num_tasks = 1",
         )
-        if len(self.drawn) == 1:
+
+    def require_calls_to_differ(self) -> None:
+        """Raises `Failed` if each call of ``sample_tasks`` begins with one of several tasks."""
+        if self._is_mt or len(self.drawn) == 1:
             return
         draw = self.env.get_wrapper_attr(self._sampler)
         drawn_alone = drop_repeats(copied(draw(1)[0]) for _ in range(_DRAWS))

@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box
 from gymnasium.vector import SyncVectorEnv
-from gymnasium.wrappers import OrderEnforcing, RecordEpisodeStatistics, TimeLimit
+from gymnasium.wrappers import (
+    NormalizeReward,
+    OrderEnforcing,
+    RecordEpisodeStatistics,
+    TimeLimit,
+)
 
 from mtwrappers import (
     EnvToMTEnv,
@@ -756,6 +761,15 @@ def test_a_set_task_environment_passes_and_is_left_on_its_task(good, seed):
         obs, _ = env.reset()
         assert obs.tolist() == [env.get_task()["first"]] * 2
         env.step(0)
+
+
+def test_running_statistics_are_no_fault_of_a_family_and_are_kept():
+    env = NormalizeReward(ManyTasksEnv())
+    env.reset(seed=0)
+    env.step(0)
+    counted = env.return_rms.count
+    check_set_task_env(env)
+    assert (env.return_rms.count, env.update_running_mean) == (counted, True)
 
 
 @pytest.mark.usefixtures("same_random_state")
