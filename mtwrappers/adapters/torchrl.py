@@ -21,7 +21,9 @@ def as_torchrl_env(vec_env: VectorEnv[Any, Any, Any], **kwargs: Any) -> Any:
     The batch size is ``(N,)``. The ``next`` observation of an episode's last step is the episode's
     own in both modes. With ``autoreset_mode="Disabled"``, which TorchRL prefers, infos become
     entries after ``as_torchrl_env(vec_env).auto_register_info_dict()``; with ``"SameStep"`` they
-    are entries at once. Only infos that are numbers or bools are kept (see `NumericInfos`).
+    are entries at once. Only infos that are numbers or bools are kept (see `NumericInfos`). With
+    ``"SameStep"``, TorchRL 0.14 resets twice if all episodes end at once, and begins a later
+    ``rollout`` with an earlier observation if some of them ended in the step before.
 
     Args:
         vec_env: A `MetaVectorEnv`, such as `gymnasium.make_vec` returns for our ids, or one in

@@ -22,6 +22,7 @@ from mtwrappers.common.extras import import_extra
 from mtwrappers.common.types import AnyArray, Info, Options
 from mtwrappers.metaworld.fast import Fast, class_to_build
 from mtwrappers.metaworld.interfaces import Classes, Sawyer, SawyerClass
+from mtwrappers.state.identity import keep_arguments
 
 if TYPE_CHECKING:
     from mtwrappers.metaworld.frames import Cameras, ImageKind, Images
@@ -232,6 +233,7 @@ class SawyerClassEnv(gymnasium.Env[AnyArray, AnyArray]):
         settings: SawyerSettings,
         max_episode_steps: int | None,
     ) -> None:
+        keep_arguments(self, {"name": name})  # the environment around it has all others
         self.name = name
         self.render_mode = settings.render_mode
         self.observation_space = observation_space

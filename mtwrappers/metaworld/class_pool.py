@@ -7,7 +7,7 @@ import contextlib
 import ctypes
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import gymnasium
@@ -42,12 +42,15 @@ from mtwrappers.metaworld.tasks import (
     Goals,
     Kind,
     check_goals,
+    check_task,
+    check_task_vector,
     decode,
     digest,
     make_benchmark,
     read_splits,
 )
 from mtwrappers.metaworld.upstream import all_classes
+from mtwrappers.state.env_state import Layers, get_state, set_state
 from mtwrappers.state.identity import describe
 from mtwrappers.wrappers.task_onehot import TaskOnehotWrapper
 
@@ -102,10 +105,12 @@ class _ClassEnv:
     """The environment of a class, without and with wrappers.
 
     Attributes:
+        task: The task that it was built for, which the user's wrapper was given.
         bare: Without wrappers.
         wrapped: With the one-hot and the user's wrapper.
     """
 
+    task: Task
     bare: SawyerClassEnv
     wrapped: AnyEnv
 
@@ -292,6 +297,41 @@ class ClassPool:
         if self.goals is not None:
             self.goals.set_state(state["goal_stream"])
 
+    def get_env_states(self) -> dict[str, tuple[Task, Layers]]:
+        """The task and state of each environment in the user's wrapper, by class.
+
+        Without one, there are none: an environment keeps nothing from one episode to the next.
+        """
+        if self._wrapper is None:
+            return {}
+        return {
+            name: (class_env.task, get_state(class_env.wrapped))
+            for name, class_env in self._built.items()
+        }
+
+    @staticmethod
+    def check_env_states(states: object, layout: Layout) -> None:
+        """Raises `ValueError` unless the classes and tasks of states belong to a layout."""
+        for name, entry in check_mapping(states, "envs of the state").items():
+            if not isinstance(entry, (list, tuple)) or len(entry) != 2:
+                raise ValueError(f"expected the task and state of {name!r}, got {short(entry)}")
+            task = check_task(entry[0])
+            if task.env_name != name or layout.classes.get(name) is not decode(task)["env_cls"]:
+                raise ValueError(f"expected a task of {name!r} in the state, got {short(task)}")
+            check_task_vector(task)
+
+    def close_other_envs(self, names: Collection[str]) -> None:
+        """Closes the environments in the user's wrapper that are not of these classes."""
+        if self._wrapper is not None:
+            for name in self._built.keys() - names:
+                self._built.pop(name).wrapped.close()
+
+    def set_env_states(self, states: Mapping[str, tuple[Task, Layers]]) -> None:
+        """Restores checked states; raises `ValueError` if a wrapper refuses its own."""
+        for name in sorted(states):
+            task, env_state = states[name]
+            set_state(self._build(task, self.layout).wrapped, env_state)
+
     def close(self) -> None:
         """Closes and frees every class that was built: a model takes 21 MB."""
         if not self._built:
@@ -336,7 +376,7 @@ class ClassPool:
                     f"wrapper gives {name!r} another observation space than the other classes: "
                     f"{difference(env.observation_space, self.observation_space)}"
                 )
-        self._built[name] = _ClassEnv(bare, env)
+        self._built[name] = _ClassEnv(task, bare, env)
         return self._built[name]
 
 

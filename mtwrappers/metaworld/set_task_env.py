@@ -64,7 +64,8 @@ class MetaWorldSetTaskEnv(ClassPoolEnv[Any]):
 
     A task is a small dict (under 4 KB pickled) that any `MetaWorldSetTaskEnv` accepts, even one
     that was made without arguments in another process. Copies and pickles have the same task and
-    need a `reset`. ``info`` contains ``task_name``, and with a one-hot also ``task_id``.
+    need a `reset`; their wrappers begin anew. ``info`` contains ``task_name``, and with a one-hot
+    also ``task_id``.
 
     The interface is garage's (https://github.com/rlworkgroup/garage). A `reset` keeps the task
     unless its options set or draw another one. It is no `MTEnv`; over the same benchmarks,
@@ -143,6 +144,7 @@ class MetaWorldSetTaskEnv(ClassPoolEnv[Any]):
         self._task: SetTask | None = None
         # The environment of the task's class in its wrappers, ``None`` until a reset needs it.
         self._env: AnyEnv | None = None
+        self._seeded: set[str] = set()  # the classes whose environments were seeded
         self._episode = EpisodeStatus.NONE
         self.action_space = action_box()
         self.tasks = self.pool.tasks
@@ -237,9 +239,21 @@ class MetaWorldSetTaskEnv(ClassPoolEnv[Any]):
             self._activate(self._task_dicts.first() if self._task is None else self._task)
         assert self._env is not None  # it was just activated, or before
         self._episode = self._episode.without_episode()  # if the reset fails
-        obs, info = self._env.reset(seed=seed)  # a wrapper may be random
+        class_name = self._find_task().env_name
+        obs, info = self._env.reset(seed=self._find_class_seed(class_name))
+        self._seeded.add(class_name)
         self._episode = EpisodeStatus.BEGUN
         return obs, dict(info)
+
+    def _find_class_seed(self, class_name: str) -> int | None:
+        """The seed of a class's environment, whose wrapper may be random, at its first reset.
+
+        ``None`` if it was reset since the last seed, or there was no seed.
+        """
+        # -1 is Gymnasium's mark of a generator that was set without a seed.
+        if class_name in self._seeded or self._np_random_seed in (None, -1):
+            return None
+        return seeding.child_seed(self._np_random_seed, self.task_names.index(class_name))
 
     def _read_options(self, options: Options | None) -> tuple[SetTask | None, bool]:
         """The task that reset options name, and whether they ask to draw one."""
@@ -293,7 +307,7 @@ class MetaWorldSetTaskEnv(ClassPoolEnv[Any]):
     # The state between two episodes.
 
     def get_state(self) -> State:
-        """The state between two episodes: the task, the streams, and the round of draws."""
+        """The state between two episodes: task, streams, round of draws, and the wrappers'."""
         if self._np_random_seed is None:
             self._seed_env(seeding.fresh_seed())
         return {
@@ -302,6 +316,8 @@ class MetaWorldSetTaskEnv(ClassPoolEnv[Any]):
             "task_stream": seeding.stream_state(self._task_seed, self._task_stream),
             "was_set": self._episode is EpisodeStatus.TASK_SET,
             "selection": self._task_dicts.get_state(),
+            "seeded": sorted(self._seeded),
+            "envs": self.pool.get_env_states(),
             **self.pool.get_state(),
         }
 
@@ -310,7 +326,8 @@ class MetaWorldSetTaskEnv(ClassPoolEnv[Any]):
 
         Raises:
             TypeError: If ``state`` is not a dict.
-            ValueError: If ``state`` does not fit; nothing is changed then.
+            ValueError: If ``state`` does not fit. Only a state that a wrapper refuses leaves a part
+                of it set.
         """
         self.pool.check_state(state)
         if missing := sorted({*_STATE_NAMES} - state.keys()):
@@ -319,6 +336,18 @@ class MetaWorldSetTaskEnv(ClassPoolEnv[Any]):
             check_stream(state[name], f"the {name} of the state", self)
         check_flag(state["was_set"], "was_set of the state")
         self._task_dicts.check_state(state["selection"])
+        layout = self.pool.layout
+        if state["task_state"] is not None:
+            task = self._task_dicts.check(state["task_state"])
+            layout = layout if self._task_dicts.fixed else read_layout(task)
+        # Version 0.1.0 saved neither of these.
+        seeded, env_states = state.get("seeded", []), state.get("envs", {})
+        if not isinstance(seeded, list) or not all(
+            isinstance(name, str) and name in layout.classes for name in seeded
+        ):
+            raise ValueError(f"expected the names of classes in a state, got {short(seeded)}")
+        self.pool.check_env_states(env_states, layout)
+        self.pool.close_other_envs(env_states.keys())
         if state["task_state"] is None:
             self._task = self._env = None
         else:
@@ -328,14 +357,18 @@ class MetaWorldSetTaskEnv(ClassPoolEnv[Any]):
         self.seed_tasks(state["task_stream"]["seed"])
         self._task_stream.bit_generator.state = state["task_stream"]["state"]
         self._task_dicts.set_state(state["selection"])
+        self.pool.set_env_states(env_states)
+        self._seeded = {*seeded}
         self._episode = EpisodeStatus.TASK_SET if state["was_set"] else EpisodeStatus.NONE
         self.pool.set_state(state)
 
     def _seed_env(self, seed: int) -> None:
         self._np_random_seed, self._np_random = seed, seeding.env_generator(seed)
+        self._seeded = set()
 
     def __getstate__(self) -> State:
-        return {**self.__dict__, "_env": None, "_episode": self._episode.without_episode()}
+        state = {**self.__dict__, "_env": None, "_episode": self._episode.without_episode()}
+        return {**state, "_seeded": set()}
 
 
 class TaskDicts:

@@ -25,6 +25,7 @@ from mtwrappers.common.callers import find_stacklevel
 from mtwrappers.common.checks import OLD_GYM_HINT, check_callable, positive
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.core.mtenv import MTEnv
+from mtwrappers.state.env_state import normalizers, set_statistics_updates
 from mtwrappers.testing import rules, task_rules, vector_rules
 from mtwrappers.testing.recording import RAISED, Failed, Skipped, Subject, describe_error
 from mtwrappers.vector.settings import Maker
@@ -393,6 +394,8 @@ def _make_subject(make: Any, kwargs: Mapping[str, Any], vector: bool) -> Subject
             hint += "function without arguments that makes it"
         raise Failed(f"it cannot be made: {describe_error(exc)}{hint}") from exc
     is_vector = isinstance(env, VectorEnv)
+    if not is_vector and any(normalizers(env)):
+        make = functools.partial(_make_without_updates, make)
     num_envs = getattr(env, "num_envs", 1) if is_vector else 3
     with suppress(Exception):  # it is a check of its own
         env.close()
@@ -400,6 +403,16 @@ def _make_subject(make: Any, kwargs: Mapping[str, Any], vector: bool) -> Subject
         hint = OLD_GYM_HINT if hasattr(env, "step") else ""
         raise TypeError(f"{name} must make a gymnasium.Env or VectorEnv, got {env!r}{hint}")
     return Subject(make, name, is_vector, frozenset(takes), num_envs=num_envs)
+
+
+def _make_without_updates(make: Callable[..., Any], **kwargs: Any) -> Any:
+    """Makes an environment whose running statistics keep the values that they begin with.
+
+    What it returns would otherwise depend on all earlier episodes.
+    """
+    env = make(**kwargs)
+    set_statistics_updates(env, False)
+    return env
 
 
 def _get_name(make: Any) -> str:
@@ -473,8 +486,14 @@ def _require_env(
         given_env=env,
         is_strict=is_strict,
     )
+    updates = [wrapper.update_running_mean for wrapper in normalizers(env)]
     with rules.restored_globals() as subject.settings:
-        _require(subject, checks)
+        try:
+            # What it returns would depend on all earlier episodes.
+            set_statistics_updates(env, False)
+            _require(subject, checks)
+        finally:
+            set_statistics_updates(env, updates)
         env.reset()
 
 

@@ -667,8 +667,17 @@ class Subject:
 
 def keeps_running_statistics(env: Any) -> bool:
     """Whether wrappers keep running statistics, which steps change and resets keep."""
-    names = ("return_rms", "obs_rms")
-    return any(hasattr(wrapper, name) for wrapper in iterate_wrappers(env) for name in names)
+    names = ("return_rms", "obs_rms", "_reward_var")  # the last is of Meta-World's wrapper
+    return any(
+        getattr(wrapper, "update_running_mean", any(hasattr(wrapper, name) for name in names))
+        for wrapper in iterate_wrappers(env)
+    )
+
+
+def require_no_running_statistics(env: Any) -> None:
+    """Raises `Skipped` if wrappers keep running statistics, so that no episode repeats."""
+    if keeps_running_statistics(env):
+        raise Skipped("its running statistics are of all episodes")
 
 
 def iterate_wrappers(env: Any) -> Iterator[Any]:

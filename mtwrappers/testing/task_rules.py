@@ -33,6 +33,7 @@ from mtwrappers.testing.recording import (
     iterate_wrappers,
     must_raise,
     require,
+    require_no_running_statistics,
     require_same,
     same,
     select_steps,
@@ -72,6 +73,7 @@ def tasks(subject: Subject) -> str:
     subject.require_repeatable()
     with subject.open() as env, require_untouched_random(_METHODS):
         runs = _TaskRuns(subject, env)
+        require_no_running_statistics(env)
         _, info = env.reset(seed=subject.seed)
         if subject.given_env is None and "phase" in info:
             raise Skipped("the phases of a stream draw its tasks")
@@ -87,6 +89,7 @@ def tasks(subject: Subject) -> str:
                         message = f"on the same task, {name} returns something else after {way}"
                         raise Failed(f"{message}: {difference}")
             runs.require_same_sample(instance, name)
+        runs.require_calls_to_differ()
         notes = [runs.note, runs.require_effect()]
         _require_task_obs(env.observation_space, expected)
         for task, calls in few:
@@ -152,6 +155,19 @@ class _TaskRuns:
             len(self.drawn) > 1 or self._num_tasks == 1,
             f"{self._sampler}({_DRAWS}) returns the same task {_DRAWS} times, "
             f"{format_value(self.drawn[0])}: draw each from self.np_random, or set num_tasks = 1",
+        )
+
+    def require_calls_to_differ(self) -> None:
+        """Raises `Failed` if each call of ``sample_tasks`` begins with one of several tasks."""
+        if self._is_mt or len(self.drawn) == 1:
+            return
+        draw = self.env.get_wrapper_attr(self._sampler)
+        drawn_alone = drop_repeats(copied(draw(1)[0]) for _ in range(_DRAWS))
+        require(
+            len(drawn_alone) > 1,
+            f"{self._sampler}({_DRAWS}) returns different tasks, but {_DRAWS} calls of "
+            f"{self._sampler}(1) the same task, {format_value(drawn_alone[0])}: each call must go "
+            "on with a stream that only a seed begins anew, such as self.np_random",
         )
 
     def require_sweeps(self) -> None:

@@ -43,6 +43,7 @@ from mtwrappers.testing.recording import (
     get_mode,
     keeps_running_statistics,
     require,
+    require_no_running_statistics,
     require_same,
     same,
     select_steps,
@@ -199,6 +200,7 @@ def _require_same_in_workers(
             "no worker process can start: each imports the main module again, so run the check "
             "below `if __name__ == '__main__':`, in a file"
         )
+    require_no_running_statistics(subject.used)
     _, expected = get_sync_recording(subject, mode)
     makers = get_makers(subject)
     kwargs |= {"timeout": _WORKER_TIMEOUT, "context": start_method(), "autoreset_mode": mode}
@@ -518,6 +520,7 @@ def seeds_of_each(subject: Subject) -> None:
         raise Skipped("there is only one")
     subject.require_repeatable()
     with subject.open() as envs:
+        require_no_running_statistics(envs)
         starts = _record_starts(envs, seed)
         _require_different_starts(starts, _record_starts(envs, seed + 1000))
         seeds = [seed + i for i in range(n)]

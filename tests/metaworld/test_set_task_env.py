@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box
-from gymnasium.wrappers import TimeLimit, TransformObservation
+from gymnasium.wrappers import NormalizeReward, TimeLimit, TransformObservation
 from metaworld.envs.sawyer_reach_v3 import SawyerReachEnvV3
 
 from mtwrappers import (
@@ -19,7 +19,10 @@ from mtwrappers import (
     NormalizeObservationPerTask,
     TaskNameWrapper,
     TaskOnehotWrapper,
+    load_checkpoint,
+    save_checkpoint,
 )
+from mtwrappers.common.seeding import child_seed
 from mtwrappers.metaworld import MetaWorldMTEnv, make_benchmark
 from mtwrappers.metaworld import tasks as mw_tasks
 from mtwrappers.metaworld.class_env import observation_box
@@ -347,11 +350,71 @@ def test_the_wrapper_is_given_each_environment_that_is_built_and_its_task_and_se
         ]
         assert equal(run_episode(env, seed=5), expected)
     assert sorted(wrapped_envs) == sorted(PAIR)
-    assert [seed for wrapped_env in wrapped_envs.values() for seed in wrapped_env.seeds] == [
-        5,
-        5,
-        5,
-    ]
+    for i, name in enumerate(PAIR):
+        assert set(wrapped_envs[name].seeds) == {child_seed(5, i)}
+
+
+class Noisy(gymnasium.ObservationWrapper):
+    """Adds noise from the environment's own stream."""
+
+    def observation(self, obs):
+        return obs + self.np_random.normal(size=obs.shape)
+
+
+def test_a_seed_determines_the_wrappers_of_all_classes():
+    """Also of classes that are set after the reset with the seed, and of copies."""
+
+    first_task, _ = draw_task_per_class(MetaWorldSetTaskEnv(**PAIR_ENV))
+
+    def run(env, seed):
+        observations = [env.reset(seed=seed, options={"task": first_task})[0]]
+        for task in env.sample_tasks(4):
+            env.set_task(task)
+            observations.append(env.reset()[0])
+        return observations
+
+    env, other = (
+        MetaWorldSetTaskEnv(**PAIR_ENV, wrapper=lambda env, task: Noisy(env)) for _ in range(2)
+    )
+    expected = run(env, 0)
+    assert equal(run(other, 0), expected)
+    assert equal(run(env, 0), expected)
+    assert not equal(run(env, 1), expected)
+    noise_of_classes = [env.reset(options={"task": task})[0][3] for task in env.sample_tasks(2)]
+    assert noise_of_classes[0] != noise_of_classes[1]
+    copies = [copy.deepcopy(env) for _ in range(2)]
+    assert equal(*(env_copy.reset()[0] for env_copy in copies))
+
+
+@pytest.mark.parametrize("benchmark", [{}, PAIR_ENV])
+def test_a_checkpoint_has_the_state_of_wrappers(benchmark, tmp_path):
+    """Statistics and streams; classes that were not built when it was saved begin anew."""
+
+    def make():
+        return MetaWorldSetTaskEnv(
+            **benchmark, wrapper=lambda env, task: NormalizeReward(Noisy(env))
+        )
+
+    def run(env, tasks):
+        steps = []
+        for task in tasks:
+            env.set_task(task)
+            steps += [env.reset(), *(env.step(action) for action in random_actions(3))]
+        return steps
+
+    reach, push = draw_task_per_class(MetaWorldSetTaskEnv(**PAIR_ENV))
+    env, other = make(), make()
+    env.reset(seed=0, options={"task": reach})
+    run(env, [reach, reach])
+    run(other, [push, reach])
+    save_checkpoint(tmp_path / "run.ckpt", env=env)
+    load_checkpoint(tmp_path / "run.ckpt", env=other)
+    expected = run(env, [reach, push, reach])
+    assert equal(run(other, [reach, push, reach]), expected)
+    state = env.get_state()
+    foreign = {"push-v3": state["envs"]["reach-v3"]}
+    with pytest.raises(ValueError, match="expected a task of 'push-v3' in the state"):
+        other.set_state({**state, "envs": foreign})
 
 
 def fail(env):

@@ -15,13 +15,19 @@ from gymnasium.vector import AsyncVectorEnv
 from gymnasium.wrappers.vector import NormalizeReward
 from gymnasium.wrappers.vector import RecordEpisodeStatistics as VectorStatistics
 
-from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
+from mtwrappers import (
+    MetaIterativeEnvExecutor,
+    MetaParallelEnvExecutor,
+    NormalizeObservationPerTask,
+    NormalizeRewardPerTask,
+    VectorNormalizeObservationPerTask,
+)
 from mtwrappers.testing import check_vector_env, rules
 from mtwrappers.testing.check import CheckResult, format_result
 from mtwrappers.testing.vector_rules import can_start
 from tests.testing import faults
 from tests.testing.conftest import MANY
-from tests.testing.faults import NEXT, WalkEnv
+from tests.testing.faults import NEXT, LongEnv, WalkEnv
 from tests.vector.processes import nothing_left_behind
 
 check = partial(check_vector_env, steps=80)
@@ -120,6 +126,35 @@ def test_what_wrappers_change_is_no_fault(make):
     report = check(make)
     assert report.ok, str(report)
     assert report["as sync"].outcome == "passed"
+
+
+@pytest.mark.parametrize(
+    "normalize",
+    [
+        gymnasium.wrappers.NormalizeObservation,
+        gymnasium.wrappers.NormalizeReward,
+        NormalizeObservationPerTask,
+        NormalizeRewardPerTask,
+    ],
+)
+@pytest.mark.slow_but("NormalizeObservation")
+def test_running_statistics_are_no_fault(normalize):
+    report = check(lambda: normalize(LongEnv()))
+    assert report.ok, str(report)
+    names = ("new episodes", "close", "workers", "killed worker")
+    assert {report[name].outcome for name in names} == {"passed"}
+
+
+@pytest.mark.usefixtures("alone")
+def test_running_statistics_hide_no_fault():
+    fault, rows, *_ = faults.ENVS["repeated seed"]
+    report = check(lambda: gymnasium.wrappers.NormalizeObservation(fault()))
+    assert report.failed == (rows,)
+
+
+def test_running_statistics_of_a_vector_environment_are_no_fault():
+    report = check(lambda: VectorNormalizeObservationPerTask(MetaIterativeEnvExecutor(LongEnv, 3)))
+    assert report.ok, str(report)
 
 
 @pytest.mark.usefixtures("alone")

@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box
 from gymnasium.vector import SyncVectorEnv
-from gymnasium.wrappers import OrderEnforcing, RecordEpisodeStatistics, TimeLimit
+from gymnasium.wrappers import (
+    NormalizeReward,
+    OrderEnforcing,
+    RecordEpisodeStatistics,
+    TimeLimit,
+)
 
 from mtwrappers import (
     EnvToMTEnv,
@@ -654,6 +659,16 @@ BROKEN_ST = {
         ),
         "reset(seed=3) must determine the tasks that it draws next",
     ),
+    "each call draws the same": (
+        subclass(
+            ManyTasksEnv,
+            sample_tasks=lambda s, n: [
+                {"first": int(first)} for first in np.random.default_rng(0).integers(900, size=n)
+            ],
+            __reduce__=reduce,
+        ),
+        "sample_tasks(20) returns different tasks, but 20 calls of sample_tasks(1) the same task, ",
+    ),
     "a task repeats": (
         change_st_returns(sample_tasks=lambda s, t: [*t[:-1], t[0]] if len(t) == 5 else t),
         "num_tasks is 5, so that sample_tasks(5) after a seed must repeat no task, got 4 different",
@@ -746,6 +761,15 @@ def test_a_set_task_environment_passes_and_is_left_on_its_task(good, seed):
         obs, _ = env.reset()
         assert obs.tolist() == [env.get_task()["first"]] * 2
         env.step(0)
+
+
+def test_running_statistics_are_no_fault_of_a_family_and_are_kept():
+    env = NormalizeReward(ManyTasksEnv())
+    env.reset(seed=0)
+    env.step(0)
+    counted = env.return_rms.count
+    check_set_task_env(env)
+    assert (env.return_rms.count, env.update_running_mean) == (counted, True)
 
 
 @pytest.mark.usefixtures("same_random_state")
