@@ -42,7 +42,7 @@ from mtwrappers.state.registry import require_names
 
 SetTaskDict: TypeAlias = dict[str, Any]
 _NO_TASK = "no task was set: call set_task(task) before reset()"
-_STATE_NAMES = ("task_state", "env_stream", "task_stream", "was_set", "selection")
+_STATE_NAMES = ("task_state", "env_stream", "task_stream", "was_set", "selection", "seeded", "envs")
 
 
 class SetTask(dict[str, Any]):
@@ -340,8 +340,7 @@ class MetaWorldSetTaskEnv(ClassPoolEnv[Any]):
         if state["task_state"] is not None:
             task = self._task_dicts.check(state["task_state"])
             layout = layout if self._task_dicts.fixed else read_layout(task)
-        # Version 0.1.0 saved neither of these.
-        seeded, env_states = state.get("seeded", []), state.get("envs", {})
+        seeded, env_states = state["seeded"], state["envs"]
         if not isinstance(seeded, list) or not all(
             isinstance(name, str) and name in layout.classes for name in seeded
         ):
