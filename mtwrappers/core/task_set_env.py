@@ -332,11 +332,6 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
         return self._current_env.render()
 
     @property
-    def current_env(self) -> AnyEnv | None:
-        """The environment of the current task; ``None`` if no reset has built it yet."""
-        return self._env
-
-    @property
     def _current_env(self) -> AnyEnv:
         assert self._env is not None  # a reset has set it
         return self._env
@@ -390,3 +385,8 @@ class TaskSetMTEnv(MTEnv, Generic[TaskState]):
         self.sample_tasks_on_reset = state["sample_tasks_on_reset"]
         self._episode = EpisodeStatus.TASK_SET if state["was_set"] else EpisodeStatus.NONE
         self._has_set_task, self._was_seeded = state["has_set_task"], state["was_seeded"]
+
+
+def find_current_env(env: TaskSetMTEnv[Any]) -> AnyEnv | None:
+    """The environment of the current task; ``None`` if no reset has built it yet."""
+    return env._env

@@ -19,7 +19,7 @@ from mtwrappers.common.checks import above_zero, check_flag, check_rows
 from mtwrappers.common.equality import same_values
 from mtwrappers.common.spaces import append_box, as_row, require_floating_box, summary
 from mtwrappers.common.types import AnyArray, AnyEnv, AnySpace, Info, Options, State
-from mtwrappers.core.task_set_env import TaskSetMTEnv
+from mtwrappers.core.task_set_env import TaskSetMTEnv, find_current_env
 from mtwrappers.state.identity import keep_arguments
 from mtwrappers.state.registry import require_names
 from mtwrappers.vector.arguments import split_options
@@ -359,7 +359,7 @@ def _read_trial_task(env: AnyEnv) -> Any:
         if reader is not None:
             tasks.append(layer.get_wrapper_attr(reader)())
         bottom = layer.unwrapped
-        layer = bottom.current_env if isinstance(bottom, TaskSetMTEnv) else None
+        layer = find_current_env(bottom) if isinstance(bottom, TaskSetMTEnv) else None
     if len(tasks) > 1:
         return tasks
     return tasks[0] if tasks else None
