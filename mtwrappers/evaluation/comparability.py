@@ -277,7 +277,10 @@ def _find_missing_task(runs: Sequence[Run]) -> str:
 
 
 def _compare_tasks(results: Sequence[LabelledResult]) -> str:
-    """The reason if environments of one name were on different tasks, as far as results say."""
+    """The reason if environments of one name were on different tasks, as far as results say.
+
+    Families of tasks either keep the tasks that were set, or draw one in each episode.
+    """
     tasks: dict[str, tuple[Any, str]] = {}
     for labelled in results:
         design = labelled.result.design or Design()
@@ -291,7 +294,26 @@ def _compare_tasks(results: Sequence[LabelledResult]) -> str:
                     f"{name}: {short(first_task, 60)} in {first_label}, and {short(task, 60)} in "
                     f"{labelled.label}"
                 )
+    keeping = [labelled.label for labelled in results if _keeps_tasks(labelled.result)]
+    drawing = [labelled.label for labelled in results if _draws_tasks(labelled.result)]
+    if keeping and drawing:
+        return (
+            f"{keeping[0]} keeps the tasks that were set, and {drawing[0]} draws a task in each "
+            "episode: call envs.set_tasks before both evaluations, or before neither"
+        )
     return ""
+
+
+def _keeps_tasks(result: EvaluationResult) -> bool:
+    """Whether environments are known to have kept their tasks."""
+    return result.design is not None and result.design.kept_tasks is not None
+
+
+def _draws_tasks(result: EvaluationResult) -> bool:
+    """Whether each episode is known to have drawn its task, as in a family without `set_tasks`."""
+    is_family = result.environments is not None and result.environments.is_family
+    has_plan = result.design is not None and result.unit == "episodes"
+    return is_family and has_plan and not _keeps_tasks(result)
 
 
 def _compare_protocols(results: Sequence[LabelledResult]) -> str:

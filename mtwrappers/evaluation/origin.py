@@ -133,6 +133,8 @@ def _resolve_family_arguments(env_id: str, kwargs: Mapping[str, Any]) -> dict[st
     limit = arguments.pop("max_episode_steps", None)
     limit = arguments.get("episode_steps") if limit is None else limit
     arguments["episode_steps"] = source.episode_steps if limit is None else limit
+    if arguments.get("tasks") is None:  # then it is the number of tasks, which all have names
+        arguments.pop("meta_batch_size", None)
     return arguments
 
 

@@ -458,6 +458,10 @@ def read_kept_tasks(envs: Any, plan: Plan) -> dict[str, Any] | None:
     keeps_tasks = has_everywhere(inner, "set_task") or has_everywhere(inner, "set_task_state")
     if has_everywhere(inner, "task_states") or not keeps_tasks:
         return None
+    # Where tasks are few, such as two directions, a reset may draw the same one again.
+    draws = "sample_tasks_on_reset"
+    if has_everywhere(inner, draws) and any(inner.get_attr(draws)):
+        return None
     tasks = convert_numbers(inner.call(read_task))
     if not all(map(is_plain, tasks)):
         return None

@@ -130,15 +130,23 @@ class Run:
 
 
 def _goals_key(result: EvaluationResult) -> Any:
+    """What determines the goals of a result's episodes; ``None`` if the result does not say it.
+
+    It has nothing of how a policy adapts, nor of which tasks are in one file.
+    """
     environments, design = result.environments, result.design
     if environments is not None and environments.goals:
         seed = design.seed if design is not None and result.draws_goals else None
         return environments.goals, seed
     if design is None or design.kept_tasks is not None:
         return None
-    is_family = environments is not None and environments.is_family
-    if is_family or design.trial_tasks is not None:
-        return result.origin.settings, design
+    if result.unit == "trials" and not design.trials:
+        # Episodes before any adaptation: their design has neither trials nor their tasks.
+        return None
+    if design.trial_tasks is not None:
+        return result.origin.settings, design.trial_tasks
+    if environments is not None and environments.is_family:
+        return result.origin.settings, design.seed, design.trials
     return None
 
 

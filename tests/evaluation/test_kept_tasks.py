@@ -128,6 +128,13 @@ def test_tasks_that_resets_draw_or_that_are_no_numbers_are_not_recorded(wrapper)
     assert "kept_tasks" not in result.to_dict()["design"]
 
 
+def test_a_task_that_a_reset_draws_again_is_not_kept():
+    """With this seed, both resets before the first episode draw the same of two directions."""
+    envs = gymnasium.make_vec("mtwrappers/HalfCheetahDir-v0", num_envs=1, episode_steps=1)
+    result = evaluate(lambda obs: np.zeros((1, 6)), envs, 1, seed=3)
+    assert result.design.kept_tasks is None
+
+
 def test_environments_of_one_name_must_be_on_one_task():
     def make_named():
         return mtwrappers.TaskNameWrapper(make(), task_name="north")
