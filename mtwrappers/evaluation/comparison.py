@@ -430,7 +430,7 @@ def _list_lines(comparison: Comparison, with_tasks: bool) -> Iterator[str]:
     yield ""
     yield from _format_rows(comparison, rows)
     if any(_has_equal_values(comparison, row.difference) for row in rows):
-        equal = f"equal {comparison.unit}"
+        equal = _name_equal_values(comparison)
         yield f"{equal}: how much they scatter is unknown, so no interval and no star"
     yield f"{_describe_unit(comparison)}; *: the interval excludes zero"
     if comparison.unit == "runs":
@@ -459,10 +459,12 @@ def _list_warnings(comparison: Comparison) -> Iterator[str]:
         elif fewest < LEAST_RUNS:
             yield f"{fewest} runs are few: a star is right if runs scatter normally"
     else:
-        fewest = min(min(score.counts.values()) for score in comparison.scores)
+        fewest = min(map(_count_fewest, comparison.scores))
         if fewest < LEAST_VALUES:
             least = f"fewer than {LEAST_VALUES} {comparison.unit}"
             yield f"tasks with {least} (here {fewest}) have no interval, and so no star"
+            if fewest == 1 and comparison.scores[0].metric == "return":
+                yield "nor does a mean over them, where a task has a single one"
         elif fewest < _FEW_RETURNS and comparison.scores[0].metric == "return":
             few = f"{fewest} {comparison.unit} of a task are few"
             yield f"{few}: its star is right if returns scatter normally"
@@ -478,13 +480,19 @@ def _excludes_zero(estimate: Estimate) -> bool:
 
 
 def _has_equal_values(comparison: Comparison, difference: Estimate) -> bool:
-    """Whether there is no interval because no run or episode of either policy differs."""
+    """Whether there is no interval because no values of either policy, or no pairs, differ."""
     if comparison.unit == "runs":
         has_enough = min(score.runs for score in comparison.scores) > 1
     else:
-        fewest = min(min(score.counts.values()) for score in comparison.scores)
+        fewest = min(map(_count_fewest, comparison.scores))
         has_enough = fewest >= LEAST_VALUES
     return has_enough and difference.low is None
+
+
+def _name_equal_values(comparison: Comparison) -> str:
+    """The reason why a difference has no interval although there are enough values."""
+    # Of the same goals, their differences are the sample.
+    return "equal differences" if comparison.paired else f"equal {comparison.unit}"
 
 
 def _list_lacking_lines(comparison: Comparison, rows: Sequence[_Row]) -> list[str]:
@@ -493,14 +501,24 @@ def _list_lacking_lines(comparison: Comparison, rows: Sequence[_Row]) -> list[st
     reasons = []
     if over_runs and any(score.runs == 1 for score in comparison.scores):
         reasons.append("a single run has no interval over runs")
+    has_few_values = not over_runs and min(map(_count_fewest, comparison.scores)) < LEAST_VALUES
+    if has_few_values and comparison.scores[0].metric == "return":
+        reasons.append(f"fewer than {LEAST_VALUES} {comparison.unit}")
     columns = [row.first for row in rows], [row.second for row in rows]
-    if any(_has_equal_values(comparison, row.difference) for row in rows) or any(
-        (score.runs > 1 or not over_runs) and estimate.low is None
+    if any(
+        (score.runs > 1 if over_runs else _count_fewest(score) > 1) and estimate.low is None
         for score, estimates in zip(comparison.scores, columns, strict=True)
         for estimate in estimates
     ):
         reasons.append(f"equal {comparison.unit}")
-    return reasons
+    if any(_has_equal_values(comparison, row.difference) for row in rows):
+        reasons.append(_name_equal_values(comparison))
+    return [*dict.fromkeys(reasons)]
+
+
+def _count_fewest(score: Score) -> int:
+    """The number of values of the task that has fewest."""
+    return min(score.counts.values())
 
 
 def _format_rows(comparison: Comparison, rows: Sequence[_Row]) -> Iterator[str]:
@@ -532,7 +550,8 @@ def _format_rows(comparison: Comparison, rows: Sequence[_Row]) -> Iterator[str]:
 def _format_interval(comparison: Comparison, difference: Estimate, decimals: int) -> str:
     """The end of a line of the table: an interval and its star, or why there is none."""
     if difference.low is None or difference.high is None:
-        return f"  equal {comparison.unit}" * _has_equal_values(comparison, difference)
+        has_equal_values = _has_equal_values(comparison, difference)
+        return f"  {_name_equal_values(comparison)}" * has_equal_values
     ends = f"{_format_end(difference.low, decimals)} to {_format_end(difference.high, decimals)}"
     return f"  {ends}{' *' * _excludes_zero(difference)}"
 

@@ -429,6 +429,13 @@ def _caption(scored: Scores) -> Iterator[str]:
     )
     if lacking:
         where = f"{' or '.join(lacking)} do not differ"
+        single = dict.fromkeys(
+            score.unit.removesuffix("s")
+            for score in all_scores
+            if score.unit in lacking and min(score.counts.values()) == 1
+        )
+        if single:
+            where = f"a task has a single {' or '.join(single)}, or where {where}"
         if has_interquartile_mean:
             where += ", or where all rates in the middle half are 0 or 1"
         yield f"There is no interval where {where}."

@@ -1,6 +1,7 @@
 """Comparisons of returns, where no result records success, against SciPy's tests."""
 
 import csv
+import dataclasses
 import io
 import re
 
@@ -9,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mtwrappers import EvaluationResult, compare, few_shot_evaluate
-from mtwrappers.evaluation import Episode, curves, plot, scores
+from mtwrappers import EvaluationResult, compare, evaluate, few_shot_evaluate
+from mtwrappers.evaluation import Episode, IncomparableError, curves, plot, scores
 from mtwrappers.evaluation.statistics import mean_difference
 
 
@@ -164,6 +165,22 @@ def test_a_few_returns_have_no_interval():
     assert "fewer than 3 episodes (here 2)" in str(comparison)
 
 
+def test_a_single_episode_is_no_equal_one(monkeypatch):
+    tasks = {f"task {i}": [i] for i in range(4)}
+    policies = {"a": [make_result(tasks)], "b": [make_result({**tasks, "task 0": [3.0]})]}
+    caption = " ".join(scores(policies).caption)
+    assert (
+        "no interval where a task has a single episode, or where episodes do not differ" in caption
+    )
+    [comparison] = compare(policies)
+    assert comparison.overall["mean over tasks"].difference.low is None
+    assert "\nnor does a mean over them, where a task has a single one\n" in str(comparison)
+    footers = []
+    monkeypatch.setattr(plot, "draw_rows", lambda *args: footers.append(args[-1]))
+    comparison.plot("x.png")
+    assert footers[0].endswith("; without a line: fewer than 3 episodes")
+
+
 def test_curves_of_returns(tmp_path):
     results = [
         make_result({"t": draw(seed, 3)}, training_seed=seed, training_steps=steps)
@@ -197,9 +214,29 @@ class Constant:
         return np.full((len(observations), 2), self.action)
 
 
-def make_few_shot_result(action, seed=0, trials=4):
-    envs = gymnasium.make_vec("mtwrappers/PointRobot-v0", num_envs=2, max_episode_steps=5)
-    return few_shot_evaluate(Constant(action), envs, trials, 1, 1, seed=seed)
+class Adapting(Constant):
+    """A policy with one action for all, with ``adapt``."""
+
+    def adapt(self, paths):
+        """Learns nothing."""
+
+
+def make_point_robots(num_envs=2, **arguments):
+    return gymnasium.make_vec(
+        "mtwrappers/PointRobot-v0", num_envs=num_envs, max_episode_steps=5, **arguments
+    )
+
+
+def make_few_shot_result(action, seed=0, trials=4, policy=Constant, **arguments):
+    envs = make_point_robots(**arguments)
+    return few_shot_evaluate(policy(action), envs, trials, 1, 1, seed=seed)
+
+
+def evaluate_constant(action, given_tasks=None, tasks=None, **arguments):
+    envs = make_point_robots(**arguments)
+    if given_tasks is not None:
+        envs.set_tasks(given_tasks)
+    return evaluate(lambda obs: np.full((len(obs), 2), action), envs, 4, tasks=tasks)
 
 
 def test_families_are_compared_task_by_task():
@@ -221,3 +258,67 @@ def test_given_tasks_of_trials_are_compared_one_by_one():
     results = [make_few_shot_result(action, trials=tasks) for action in (0.0, 0.1)]
     [comparison] = compare({"a": results[:1], "b": results[1:]})
     assert comparison.paired == 2
+    other_seed = make_few_shot_result(0.1, trials=tasks, seed=1)
+    [comparison] = compare({"a": results[:1], "b": [other_seed]})
+    assert comparison.paired == 2
+
+
+def test_policies_that_adapt_in_other_ways_meet_the_same_tasks_of_a_family():
+    recurrent = make_few_shot_result(0.0)
+    adapting = make_few_shot_result(0.1, policy=Adapting, num_envs=4, meta_batch_size=2)
+    [comparison] = compare({"recurrent": [recurrent], "adapting": [adapting]})
+    assert comparison.paired == 2
+
+
+def test_a_file_per_task_changes_no_comparison_of_a_family():
+    first, second = evaluate_constant(0.0), evaluate_constant(0.1, num_envs=4, meta_batch_size=2)
+    files = [evaluate_constant(0.1, tasks=[task]) for task in second.tasks]
+    [whole] = compare({"a": [first], "b": [second]})
+    [divided] = compare({"a": [first], "b": files})
+    assert whole.paired == divided.paired == 2
+    assert whole.tasks == divided.tasks
+
+
+def test_episodes_before_adaptation_do_not_name_their_tasks():
+    """Their design has no trials, so other given tasks or numbers of trials do not show."""
+    tasks = [[[{"goal": (x, y)}] for x in (-0.5, 0.5)] for y in (0.0, 0.5)]
+    results = [
+        make_few_shot_result(0.1, trials=trials, num_envs=1).unadapted for trials in (*tasks, 2)
+    ]
+    for other in results[1:]:
+        [comparison] = compare({"a": results[:1], "b": [other]})
+        assert comparison.paired == 0
+        assert comparison.pairing.endswith("result 1 of 'a' does not name them")
+
+
+def test_kept_tasks_are_not_compared_with_those_that_each_episode_draws():
+    kept = evaluate_constant(0.0, given_tasks=[{"goal": (0.5, 0.5)}, {"goal": (-0.5, 0.5)}])
+    policies = {"a": [kept], "b": [evaluate_constant(0.1)]}
+    with pytest.raises(IncomparableError, match="of 'a' keeps the tasks that were set, and result"):
+        compare(policies)
+    [comparison] = compare(policies, force=True)
+    assert comparison.paired == 0
+
+
+def test_equal_differences_of_the_same_tasks_are_no_equal_episodes(monkeypatch):
+    first = make_few_shot_result(0.0)
+    returns = dict(zip(first.tasks, [(1.0, 3.0, 4.0, 8.0), (2.0, 3.0, 5.0, 9.0)], strict=True))
+
+    def with_returns(added):
+        left = {task: [value + added for value in values] for task, values in returns.items()}
+        episodes = [
+            dataclasses.replace(episode, episode_return=left[episode.task].pop(0))
+            if episode.number == 1
+            else episode
+            for episode in first.episodes
+        ]
+        return dataclasses.replace(first, episodes=tuple(episodes))
+
+    [comparison] = compare({"a": [with_returns(0.0)], "b": [with_returns(2.0)]})
+    assert comparison.paired == 2
+    assert "\nequal differences: how much they scatter is unknown" in str(comparison)
+    assert "equal trials" not in str(comparison)
+    footers = []
+    monkeypatch.setattr(plot, "draw_rows", lambda *args: footers.append(args[-1]))
+    comparison.plot("x.png")
+    assert footers[0].endswith("; without a line: equal differences")
