@@ -412,8 +412,8 @@ def _caption(scored: Scores) -> Iterator[str]:
         if unit == "runs":
             yield f"Several runs: {CONFIDENCE:.0%} intervals over runs: {interval}."
         else:
-            over = f"{CONFIDENCE:.0%} interval over its {unit}"
-            yield f"1 run: {over}, not over training: {interval}."
+            scope = f"{CONFIDENCE:.0%} interval over its {unit}"
+            yield f"1 run: {scope}, not over training: {interval}."
     mean_rows = _align_rows([score.overall for score in all_scores])
     has_interquartile_mean = any(row.label == INTERQUARTILE_MEAN for row in mean_rows)
     if has_interquartile_mean:

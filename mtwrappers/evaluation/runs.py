@@ -135,14 +135,15 @@ def _goals_key(result: EvaluationResult) -> Any:
     It has nothing of how a policy adapts, nor of which tasks are in one file.
     """
     environments, design = result.environments, result.design
-    if environments is not None and environments.goals:
-        seed = design.seed if design is not None and result.draws_goals else None
-        return environments.goals, seed
+    if environments is not None and environments.goals and not result.draws_goals:
+        return environments.goals
     if design is None or design.kept_tasks is not None:
         return None
     if result.unit == "trials" and not design.trials:
         # Episodes before any adaptation: their design has neither trials nor their tasks.
         return None
+    if environments is not None and environments.goals:
+        return environments.goals, design.seed, design.trials, design.trial_tasks
     if design.trial_tasks is not None:
         return result.origin.settings, design.trial_tasks
     if environments is not None and environments.is_family:
@@ -264,13 +265,13 @@ def _check_success(methods: Sequence[Method]) -> None:
             continue
         run = method.runs[0]
         if with_success:
-            other = f"as {with_success[0].runs[0].label} does"
+            contrast = f"as {with_success[0].runs[0].label} does"
         elif run.result.protocol is not None:
-            other = f"which {run.result.protocol.name} scores"
+            contrast = f"which {run.result.protocol.name} scores"
         else:
             continue
         raise ValueError(
-            f"{run.label} does not record success, {other}: let a wrapper report info["
+            f"{run.label} does not record success, {contrast}: let a wrapper report info["
             '"success"] in every step, False in those without one'
         )
 

@@ -593,8 +593,8 @@ class WorkerPool(Pool):
                 break
             seconds = max(min(next_check, until, *deadlines.values()) - now, 0.0)
             arrived = workers[0].receive([*deadlines], seconds)
-            before, now = now, time.monotonic()
-            lateness = now - before - seconds
+            poll_start, now = now, time.monotonic()
+            lateness = now - poll_start - seconds
             if lateness > ALIVE_CHECK:
                 # This process was stopped, as by Ctrl-Z, and its workers probably with it.
                 for worker in deadlines:

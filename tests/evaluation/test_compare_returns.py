@@ -11,7 +11,9 @@ import pytest
 from scipy import stats
 
 from mtwrappers import EvaluationResult, compare, evaluate, few_shot_evaluate
-from mtwrappers.evaluation import Episode, IncomparableError, curves, plot, scores
+from mtwrappers.evaluation import Design, Episode, IncomparableError, curves, plot, scores
+from mtwrappers.evaluation.remake import Environments
+from mtwrappers.evaluation.runs import group_runs
 from mtwrappers.evaluation.statistics import mean_difference
 
 
@@ -322,3 +324,18 @@ def test_equal_differences_of_the_same_tasks_are_no_equal_episodes(monkeypatch):
     monkeypatch.setattr(plot, "draw_rows", lambda *args: footers.append(args[-1]))
     comparison.plot("x.png")
     assert footers[0].endswith("; without a line: equal differences")
+
+
+def test_goals_of_other_trials_are_not_paired():
+    """Trial 1 of two is another goal than that of the second environment in a single trial."""
+    goals = Environments("mtwrappers/ML1-test-v0", {"goals": "continuous"}, "0" * 32)
+    two = Design(episodes_per_task=1, trials=2, adaptation_episodes=1, adaptation_steps=1)
+    episodes = [Episode("t", 1, float(trial), 5, None, None, trial=trial) for trial in range(2)]
+    results = [
+        EvaluationResult(episodes, design, environments=goals)
+        for design in (two, dataclasses.replace(two, trials=1))
+    ]
+    runs = [group_runs({"a": [result]})[0].runs[0] for result in results]
+    assert runs[0].goals is not None
+    assert runs[0].goals == group_runs({"a": [results[0]]})[0].runs[0].goals
+    assert runs[0].goals != runs[1].goals
