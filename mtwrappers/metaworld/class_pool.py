@@ -7,7 +7,7 @@ import contextlib
 import ctypes
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import gymnasium
@@ -320,11 +320,16 @@ class ClassPool:
                 raise ValueError(f"expected a task of {name!r} in the state, got {short(task)}")
             check_task_vector(task)
 
-    def close_other_envs(self, names: Collection[str]) -> None:
-        """Closes the environments in the user's wrapper that are not of these classes."""
+    def close_other_envs(self, states: Mapping[str, tuple[Task, Layers]]) -> None:
+        """Closes the environments in the user's wrapper that have no state for their task."""
         if self._wrapper is not None:
-            for name in self._built.keys() - names:
-                self._built.pop(name).wrapped.close()
+            for name, class_env in [*self._built.items()]:
+                if name not in states or states[name][0] != class_env.task:
+                    self._built.pop(name).wrapped.close()
+
+    def build(self, task: Task, layout: Layout) -> None:
+        """Builds the environment of a task's class, unless it is built already."""
+        self._build(task, layout)
 
     def set_env_states(self, states: Mapping[str, tuple[Task, Layers]]) -> None:
         """Restores checked states; raises `ValueError` if a wrapper refuses its own."""
