@@ -52,6 +52,7 @@ from mtwrappers.metaworld.tasks import (
 from mtwrappers.metaworld.upstream import all_classes
 from mtwrappers.state.env_state import Layers, get_state, set_state
 from mtwrappers.state.identity import describe
+from mtwrappers.wrappers.env_space import find_env_space
 from mtwrappers.wrappers.task_onehot import TaskOnehotWrapper
 
 if TYPE_CHECKING:
@@ -253,9 +254,10 @@ class ClassPool:
 
     @property
     def env_observation_space(self) -> AnySpace:
-        """`observation_space` without the one-hot at its end, unless a wrapper changed it."""
-        ends_with_onehot = self.observation_space == self.layout.space
-        return self.layout.box if ends_with_onehot else self.observation_space
+        """`observation_space` without what was appended to it, such as the one-hot."""
+        # All environments have the same layers.
+        class_env = next(iter(self._built.values()), None)
+        return self.layout.box if class_env is None else find_env_space(class_env.wrapped)
 
     def switch_to(self, task: Task, layout: Layout | None = None) -> AnyEnv:
         """Sets a `metaworld.Task`; returns its environment, which needs a reset.

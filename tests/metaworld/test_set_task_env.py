@@ -652,3 +652,16 @@ def test_a_copy_of_a_guarded_environment_sets_its_own_tasks(make_copy):
     for env in (sawyer, duplicate, make_copy(duplicate)):
         with pytest.raises(TypeError, match=r"expected a metaworld\.Task"):
             env.set_task(np.zeros(3))
+
+
+@pytest.mark.parametrize(
+    "wrapper",
+    [
+        lambda env, task: RL2Observation(env),
+        lambda env, task: TransformObservation(env, abs, Box(0, np.inf, (41,), np.float64)),
+    ],
+)
+def test_what_wrappers_append_is_not_the_environments_own(wrapper):
+    """Though they change the space of observations."""
+    env = MetaWorldSetTaskEnv(**PAIR_ENV, kind="train", wrapper=wrapper, add_env_onehot=True)
+    assert env.env_observation_space.shape == (39,)
