@@ -7,7 +7,7 @@ import contextlib
 import ctypes
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import gymnasium
@@ -52,6 +52,7 @@ from mtwrappers.metaworld.tasks import (
 from mtwrappers.metaworld.upstream import all_classes
 from mtwrappers.state.env_state import Layers, get_state, set_state
 from mtwrappers.state.identity import describe
+from mtwrappers.wrappers.env_space import find_env_space
 from mtwrappers.wrappers.task_onehot import TaskOnehotWrapper
 
 if TYPE_CHECKING:
@@ -253,9 +254,10 @@ class ClassPool:
 
     @property
     def env_observation_space(self) -> AnySpace:
-        """`observation_space` without the one-hot at its end, unless a wrapper changed it."""
-        ends_with_onehot = self.observation_space == self.layout.space
-        return self.layout.box if ends_with_onehot else self.observation_space
+        """`observation_space` without what was appended to it, such as the one-hot."""
+        # All environments have the same layers.
+        class_env = next(iter(self._built.values()), None)
+        return self.layout.box if class_env is None else find_env_space(class_env.wrapped)
 
     def switch_to(self, task: Task, layout: Layout | None = None) -> AnyEnv:
         """Sets a `metaworld.Task`; returns its environment, which needs a reset.
@@ -320,11 +322,16 @@ class ClassPool:
                 raise ValueError(f"expected a task of {name!r} in the state, got {short(task)}")
             check_task_vector(task)
 
-    def close_other_envs(self, names: Collection[str]) -> None:
-        """Closes the environments in the user's wrapper that are not of these classes."""
+    def close_other_envs(self, states: Mapping[str, tuple[Task, Layers]]) -> None:
+        """Closes the environments in the user's wrapper that have no state for their task."""
         if self._wrapper is not None:
-            for name in self._built.keys() - names:
-                self._built.pop(name).wrapped.close()
+            for name, class_env in [*self._built.items()]:
+                if name not in states or states[name][0] != class_env.task:
+                    self._built.pop(name).wrapped.close()
+
+    def build(self, task: Task, layout: Layout) -> None:
+        """Builds the environment of a task's class, unless it is built already."""
+        self._build(task, layout)
 
     def set_env_states(self, states: Mapping[str, tuple[Task, Layers]]) -> None:
         """Restores checked states; raises `ValueError` if a wrapper refuses its own."""

@@ -39,6 +39,7 @@ from mtwrappers.metaworld.upstream import classes_by_name
 from mtwrappers.state.identity import keep_arguments
 from mtwrappers.state.plain_data import PLAIN_DICTS
 from mtwrappers.state.registry import require_names
+from mtwrappers.vector.calls import begin_trial
 
 SetTaskDict: TypeAlias = dict[str, Any]
 _NO_TASK = "no task was set: call set_task(task) before reset()"
@@ -189,6 +190,8 @@ class MetaWorldSetTaskEnv(ClassPoolEnv[Any]):
     def set_task(self, task: SetTaskDict) -> None:
         """Sets a task from `sample_tasks`; the next `reset` begins an episode on it.
 
+        A wrapper's method ``begin_trial``, such as that of `RL2Observation`, is called then.
+
         Raises:
             ValueError: If it is malformed, of the other kind, or needs another observation space;
                 the current task is then kept.
@@ -197,6 +200,8 @@ class MetaWorldSetTaskEnv(ClassPoolEnv[Any]):
 
     def _set_checked(self, task: SetTask) -> None:
         self._activate(task)
+        assert self._env is not None  # it was just activated
+        begin_trial(self._env)
         self._episode = EpisodeStatus.TASK_SET
 
     def _activate(self, task: SetTask) -> None:
@@ -336,17 +341,21 @@ class MetaWorldSetTaskEnv(ClassPoolEnv[Any]):
             check_stream(state[name], f"the {name} of the state", self)
         check_flag(state["was_set"], "was_set of the state")
         self._task_dicts.check_state(state["selection"])
-        layout = self.pool.layout
+        layout, class_name = self.pool.layout, None
         if state["task_state"] is not None:
             task = self._task_dicts.check(state["task_state"])
             layout = layout if self._task_dicts.fixed else read_layout(task)
+            class_name = task["inner"].env_name
         seeded, env_states = state["seeded"], state["envs"]
         if not isinstance(seeded, list) or not all(
             isinstance(name, str) and name in layout.classes for name in seeded
         ):
             raise ValueError(f"expected the names of classes in a state, got {short(seeded)}")
         self.pool.check_env_states(env_states, layout)
-        self.pool.close_other_envs(env_states.keys())
+        self.pool.close_other_envs(env_states)
+        if class_name in env_states:
+            # The wrapper was given the class's first task, which may be another than the current.
+            self.pool.build(env_states[class_name][0], layout)
         if state["task_state"] is None:
             self._task = self._env = None
         else:

@@ -18,6 +18,7 @@ from mtwrappers.common.callers import find_stacklevel
 from mtwrappers.common.checks import check_callable, check_env
 from mtwrappers.common.equality import same_values
 from mtwrappers.common.types import AnyEnv
+from mtwrappers.vector.calls import begin_trial
 
 Env: TypeAlias = AnyEnv
 
@@ -128,8 +129,7 @@ class SetTaskUpdate(EnvUpdate):
                 base.close()
                 raise
         base.get_wrapper_attr("set_task")(self.task)
-        if old_env.has_wrapper_attr("begin_trial"):  # such as that of RL2Observation
-            old_env.get_wrapper_attr("begin_trial")()
+        begin_trial(old_env)
         index = next((i for i, layer in enumerate(layers) if "wrapped_for" in vars(layer)), None)
         if index is None or vars(layers[index])["wrapped_for"] == _find_class(self.task):
             return old_env

@@ -156,6 +156,23 @@ def find_call(
 
 
 @read_only
+def has_trials(env: gymnasium.Env[Any, Any]) -> bool:
+    """Whether a wrapper has a method ``begin_trial``, such as `RL2Observation`.
+
+    A wrapper cannot see that a task is set which is equal to the last one. The environment at the
+    bottom can, so that a method of this name there is not called.
+    """
+    *wrappers, _ = layers.list_wrappers(env)
+    return any(hasattr(type(wrapper), "begin_trial") for wrapper in wrappers)
+
+
+def begin_trial(env: gymnasium.Env[Any, Any]) -> None:
+    """Makes the next reset begin a trial, in a wrapper that has trials."""
+    if has_trials(env):
+        env.get_wrapper_attr("begin_trial")()
+
+
+@read_only
 def find_similar_attributes(env: gymnasium.Env[Any, Any], name: str) -> str | None:
     """A question that suggests attributes like ``name``; ``None`` if an environment has it."""
     names = {attribute for layer in layers.list_wrappers(env) for attribute in dir(layer)}

@@ -41,6 +41,7 @@ from mtwrappers.vector.buffers import ARRAY_SPACES, InfoColumns, ObsLayout, infe
 from mtwrappers.vector.calls import (
     EachCall,
     find_similar_attributes,
+    has_trials,
     replayable,
     warn_of_new_attribute,
 )
@@ -127,7 +128,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     closed = True  # until there is a pool to close
     _pending = False  # whether a step was begun and not ended
     _setter: str | None = None  # the method of environments that sets a task
-    _have_trials: Sequence[bool] = ()  # whether each environment has a method begin_trial
+    _have_trials: Sequence[bool] = ()  # whether a wrapper of each environment has trials
     _columns: InfoColumns | None = None
     _autoreset = True  # whether environments reset themselves, if the mode is not DISABLED
     _first_row = 0  # the row of its first environment, among those of the executor that owns them
@@ -496,7 +497,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
         Args:
             tasks: ``M`` tasks for the environments' method ``set_task``, or ``set_task_state`` if
-                they have no ``set_task``. An environment's method ``begin_trial``, such as that of
+                they have no ``set_task``. A wrapper's method ``begin_trial``, such as that of
                 `RL2Observation`, is called then.
 
         Raises:
@@ -520,13 +521,12 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 f"{format_count(k, 'environment')}, got {got}{hint}"
             )
         if self._setter is None:
-            self._setter = self._find_setter()
-            names: EachCall = [(("begin_trial",), {})] * self.num_envs
-            self._have_trials = self._call_each("has_wrapper_attr", names)
+            setter = self._find_setter()
+            self._have_trials = self._call_each(has_trials, [((), {})] * self.num_envs)
+            self._setter = setter  # last, because an exception may interrupt this
         arguments: EachCall = [((task,), {}) for task in tasks for _ in range(k)]
         self._call_each(self._setter, arguments, SetTasks)
         if any(self._have_trials):
-            # A wrapper cannot see that a task was set which is equal to the last one.
             self._call_each("begin_trial", [((), {}) if has else None for has in self._have_trials])
 
     def _find_setter(self) -> str:

@@ -6,9 +6,10 @@ from typing import Any, cast
 
 import gymnasium
 from gymnasium.spaces import Box, Dict
+from gymnasium.spaces.utils import flatten_space
 from gymnasium.wrappers import FlattenObservation
 
-from mtwrappers.common.types import AnyEnv, AnySpace, AnyWrapper
+from mtwrappers.common.types import AnyEnv, AnySpace
 from mtwrappers.vector.calls import read_only
 
 
@@ -23,17 +24,15 @@ def find_env_space(env: AnyEnv) -> AnySpace:
     name = "env_observation_space"
     layer: Any = env
     while isinstance(layer, gymnasium.Wrapper):
-        appends = getattr(layer, "appends_entries", False) or _flattens_mtenv(layer)
-        if appends and layer.has_wrapper_attr(name):
+        if getattr(layer, "appends_entries", False) and layer.has_wrapper_attr(name):
             return cast("AnySpace", layer.get_wrapper_attr(name))
+        space = layer.env.observation_space
+        if isinstance(layer, FlattenObservation) and isinstance(space, Dict):
+            own = space.get("env_obs")
+            if own is not None:
+                # Of any kind, and not that of the MTEnv where a wrapper between has changed it.
+                return flatten_space(own)
         layer = layer.env
     whole, own = layer.observation_space, getattr(layer, name, None)
     has_onehot = isinstance(whole, Box) and isinstance(own, Box) and own.shape != whole.shape
     return cast("AnySpace", own) if has_onehot else env.observation_space
-
-
-def _flattens_mtenv(layer: AnyWrapper) -> bool:
-    """Whether a wrapper is Gymnasium's that flattens the dicts of an `MTEnv`."""
-    space = layer.env.observation_space
-    is_mtenv = isinstance(space, Dict) and space.get("env_obs") is not None
-    return isinstance(layer, FlattenObservation) and is_mtenv

@@ -13,6 +13,7 @@ from numpy.random import Generator
 from mtwrappers.common.checks import check_env, check_index, check_list, check_reset, check_step
 from mtwrappers.common.seeding import check_seed, fresh_seed, task_generator
 from mtwrappers.common.types import AnyEnv, AnySpace, Info
+from mtwrappers.vector.calls import begin_trial
 from mtwrappers.wrappers.vector import require_single
 
 
@@ -144,8 +145,7 @@ class OldGym:
             self._keeps_task_state = True
         else:
             raise TypeError(f"{self.env} has no set_task(task) and no set_task_state(task_state)")
-        if self.env.has_wrapper_attr("begin_trial"):  # such as that of RL2Observation
-            self.env.get_wrapper_attr("begin_trial")()
+        begin_trial(self.env)
 
     def get_task(self) -> Any:
         """The current task, or the task state of an `MTEnv`.

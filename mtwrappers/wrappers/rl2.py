@@ -41,9 +41,10 @@ class RL2Observation(gymnasium.Wrapper[AnyArray, Any, AnyArray, Any], RecordCons
     reset on the same task keeps the appended values, with ``done`` one, so that the policy can use
     earlier episodes. A new trial begins when the task differs from the last reset's, when a reset
     has a seed or asks for a task, and after `begin_trial`. ``set_tasks`` of our vector environments
-    calls that, and so ``update_tasks`` of `MetaSampler`; so do `SetTaskUpdate` and ``set_task`` of
-    `OldGym`. The task is the result of the environment's ``get_task_state()`` or ``get_task()``,
-    otherwise ``info["task_id"]``; in a `MultiEnvWrapper`, also that of its current environment.
+    calls that, and so ``update_tasks`` of `MetaSampler`; so do `SetTaskUpdate`, and ``set_task`` of
+    `OldGym` and of a `MetaWorldSetTaskEnv` with this as its ``wrapper``. The task is the result of
+    the environment's ``get_task_state()`` or ``get_task()``, otherwise ``info["task_id"]``; in a
+    `MultiEnvWrapper`, also that of its current environment.
 
     A Box action is clipped to its bounds; a discrete one becomes a one-hot (a `MultiDiscrete` one
     per entry). ``done`` is one after termination, truncation, or a reset in mid-episode.

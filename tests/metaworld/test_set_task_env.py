@@ -3,6 +3,7 @@
 import copy
 import pickle
 import re
+import zlib
 
 import gymnasium
 import metaworld
@@ -17,6 +18,7 @@ from mtwrappers import (
     MetaWorldSetTaskEnv,
     MTEnv,
     NormalizeObservationPerTask,
+    RL2Observation,
     TaskNameWrapper,
     TaskOnehotWrapper,
     load_checkpoint,
@@ -417,6 +419,45 @@ def test_a_checkpoint_has_the_state_of_wrappers(benchmark, tmp_path):
         other.set_state({**state, "envs": foreign})
 
 
+class OfTask(gymnasium.ObservationWrapper):
+    """Adds a number of the task with which it was made."""
+
+    def __init__(self, env, task):
+        super().__init__(env)
+        self.shift = zlib.crc32(task.data)
+
+    def observation(self, obs):
+        return obs + self.shift
+
+
+@pytest.mark.filterwarnings("ignore:load_checkpoint cannot compare the arguments of OfTask")
+@pytest.mark.parametrize("benchmark", [{}, PAIR_ENV])
+def test_a_checkpoint_restores_wrappers_with_the_tasks_that_they_were_made_with(
+    benchmark, tmp_path
+):
+    env, new, used = (MetaWorldSetTaskEnv(**benchmark, wrapper=OfTask) for _ in range(3))
+    tasks = MetaWorldSetTaskEnv(**PAIR_ENV).sample_tasks(6)
+    push = [task for task in tasks if task["inner"].env_name == "push-v3"]
+    for task in push[:2]:
+        env.reset(options={"task": task})
+    used.reset(options={"task": push[2]})
+    save_checkpoint(tmp_path / "run.ckpt", env=env)
+    expected = env.reset()[0]
+    for other in (new, used):
+        load_checkpoint(tmp_path / "run.ckpt", env=other)
+        assert equal(other.reset()[0], expected)
+
+
+def test_another_task_of_a_class_begins_a_trial_of_its_wrapper():
+    env = MetaWorldSetTaskEnv(**PAIR_ENV, wrapper=lambda env, task: RL2Observation(env))
+    tasks = [task for task in env.sample_tasks(4) if task["inner"].env_name == "reach-v3"]
+    for task in tasks:
+        env.set_task(task)
+        assert env.reset()[0][39:].tolist() == [0] * 6
+        env.step(np.ones(4))
+        assert env.reset()[0][39:43].tolist() == [1] * 4
+
+
 def fail(env):
     raise OSError("no")
 
@@ -611,3 +652,16 @@ def test_a_copy_of_a_guarded_environment_sets_its_own_tasks(make_copy):
     for env in (sawyer, duplicate, make_copy(duplicate)):
         with pytest.raises(TypeError, match=r"expected a metaworld\.Task"):
             env.set_task(np.zeros(3))
+
+
+@pytest.mark.parametrize(
+    "wrapper",
+    [
+        lambda env, task: RL2Observation(env),
+        lambda env, task: TransformObservation(env, abs, Box(0, np.inf, (41,), np.float64)),
+    ],
+)
+def test_what_wrappers_append_is_not_the_environments_own(wrapper):
+    """Though they change the space of observations."""
+    env = MetaWorldSetTaskEnv(**PAIR_ENV, kind="train", wrapper=wrapper, add_env_onehot=True)
+    assert env.env_observation_space.shape == (39,)

@@ -132,6 +132,12 @@ def make_wide():
     return gymnasium.wrappers.TransformObservation(make_untold(), lambda o: o.repeat(3), space)
 
 
+def make_square():
+    """Makes one whose observations are two rows of two numbers."""
+    env = CountingEnv(9, first=7, obs_size=4)
+    return gymnasium.wrappers.ReshapeObservation(env, (2, 2))
+
+
 @pytest.mark.parametrize(
     ("env", "changed"),
     [
@@ -142,6 +148,10 @@ def make_wide():
         (
             gymnasium.wrappers.FlattenObservation(mt.MultiEnvWrapper(counting_makers(1, length=9))),
             [True, True, False],
+        ),
+        (
+            gymnasium.wrappers.FlattenObservation(mt.MultiEnvWrapper([make_square])),
+            [True] * 4 + [False],
         ),
     ],
 )

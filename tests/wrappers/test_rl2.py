@@ -11,6 +11,7 @@ from gymnasium.vector import AutoresetMode
 from metaworld.wrappers import RNNBasedMetaRLWrapper
 
 import mtwrappers as mt
+from mtwrappers.vector.calls import has_trials
 from tests.fakes import CountingEnv, CountingSetTaskEnv, counting_makers, equal, play
 from tests.samplers.fakes import lazy
 from tests.vector.fakes import BoxCountingEnv
@@ -166,6 +167,41 @@ def test_an_update_and_the_old_interface_begin_trials_even_on_the_same_task_agai
         assert env.reset()[0][2:].tolist() == [0] * 4
         env.step(1)
         assert env.reset()[0][2:].tolist() == [0, 1, 1, 1]
+
+
+class OwnTrialsEnv(CountingSetTaskEnv):
+    """Has a method of the same name, which means something else."""
+
+    def begin_trial(self, number):
+        raise AssertionError("nobody asked for it")
+
+
+def test_only_wrappers_are_told_that_a_trial_begins():
+    envs = mt.as_vector([OwnTrialsEnv])
+    envs.set_tasks([{"first": 10}])
+    assert envs.reset()[0].tolist() == [[10, 10]]
+    mt.OldGym(OwnTrialsEnv()).set_task({"first": 10})
+    update = mt.SetTaskUpdate(OwnTrialsEnv, {"first": 10})
+    assert update(update()).reset()[0].tolist() == [10, 10]
+
+
+def test_an_interrupt_of_the_first_set_tasks_costs_no_trial(monkeypatch):
+    envs = mt.as_vector([make_rl2])
+    call_each, called = envs._call_each, []
+
+    def interrupt_first(name, arguments, *command):
+        if name is has_trials and not called:
+            called.append(name)
+            raise KeyboardInterrupt
+        return call_each(name, arguments, *command)
+
+    monkeypatch.setattr(envs, "_call_each", interrupt_first)
+    with pytest.raises(KeyboardInterrupt):
+        envs.set_tasks([{"first": 10}])
+    for _ in range(2):
+        envs.set_tasks([{"first": 10}])
+        assert envs.reset()[0][0, 2:].tolist() == [0] * 4
+        envs.step([1])
 
 
 class DrawingEnv(CountingSetTaskEnv):
