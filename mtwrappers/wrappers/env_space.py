@@ -28,11 +28,12 @@ def find_env_space(env: AnyEnv) -> AnySpace:
             return cast("AnySpace", layer.get_wrapper_attr(name))
         space = layer.env.observation_space
         if isinstance(layer, FlattenObservation) and isinstance(space, Dict):
-            own = space.get("env_obs")
-            if own is not None:
+            env_space = space.get("env_obs")
+            if env_space is not None:
                 # Of any kind, and not that of the MTEnv where a wrapper between has changed it.
-                return flatten_space(own)
+                return flatten_space(env_space)
         layer = layer.env
-    whole, own = layer.observation_space, getattr(layer, name, None)
-    has_onehot = isinstance(whole, Box) and isinstance(own, Box) and own.shape != whole.shape
-    return cast("AnySpace", own) if has_onehot else env.observation_space
+    space, env_space = layer.observation_space, getattr(layer, name, None)
+    if isinstance(space, Box) and isinstance(env_space, Box) and env_space.shape != space.shape:
+        return env_space  # the environment has a one-hot of its own
+    return cast("AnySpace", env.observation_space)
