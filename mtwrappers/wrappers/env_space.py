@@ -36,4 +36,4 @@ def find_env_space(env: AnyEnv) -> AnySpace:
     space, env_space = layer.observation_space, getattr(layer, name, None)
     if isinstance(space, Box) and isinstance(env_space, Box) and env_space.shape != space.shape:
         return env_space  # the environment has a one-hot of its own
-    return cast("AnySpace", env.observation_space)
+    return env.observation_space
