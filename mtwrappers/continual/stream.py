@@ -344,7 +344,8 @@ class TaskStream(PhasedStream, MTEnv):
         if self.stream_steps >= self._episode_end:
             self._require_more()
             raise ResetNeeded(
-                "call reset() before step(): the episode has ended, or a task was set, at step "
+                "call reset() before step(): the episode has ended, a task was set, or the phase "
+                "ended while the environment was paused, before step "
                 f"{self.stream_steps} of the stream, in phase {self.phase}"
             )
         obs, reward, terminated, truncated, info = self.env.step(action)

@@ -8,12 +8,12 @@ interval; Franco, Little, Louis & Slud (2019, Journal of Survey Statistics and M
 p. 334) put it into Wilson's and recommend that. Rates of several training runs have the same form:
 the effective number follows from how much the runs differ, with Student's quantile.
 
-**All else** (returns, lengths, differences of runs) has Student's t (1908), with the degrees of
-freedom of Welch (1947) and Satterthwaite (1946) where samples differ in their variance.
+**All else** (returns, lengths, differences of them, and of runs) has Student's t (1908), with the
+degrees of freedom of Welch (1947) and Satterthwaite (1946) where samples differ in their variance.
 
-The difference between one result each has the intervals of both rates, added by their squares, with
-the correlation of goals that both have met: for one task, that is Newcombe's interval (Statistics
-in Medicine 17, 1998, p. 873, method 10; for the same goals p. 2635, method 10).
+The difference between the rates of one result each has the intervals of both, added by their
+squares, with the correlation of goals that both have met: for one task, that is Newcombe's interval
+(Statistics in Medicine 17, 1998, p. 873, method 10; for the same goals p. 2635, method 10).
 
 ``python -m benchmarks.coverage`` simulates how often the intervals cover the truth.
 """

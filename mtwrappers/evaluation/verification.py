@@ -415,7 +415,8 @@ def _replay_claim(
         raise VerificationError(
             f"expected an environment for each of its phases {list(claim.tasks)}, as "
             "PhaseEvaluator(..., phases=...).envs has, got "
-            f"{format_count(inner.num_envs, 'environment')}"
+            f"{format_count(inner.num_envs, 'environment')}; save results that need other "
+            "environments, such as baselines, in files of their own"
         )
     check_rewards(inner)
     _check_size(claim, design, inner)

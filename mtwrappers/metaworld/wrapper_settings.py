@@ -156,7 +156,7 @@ def split_wrapper_settings(
     elif settings.instruction and benchmark in META_LEARNING:
         raise ValueError(
             f"instruction=True needs descriptions on {benchmark}: its classes are hidden, and a "
-            "sentence reveals them"
+            "sentence reveals them (in Python, make_vec takes descriptions='metaworld')"
         )
     if settings.observation != "state":
         mode = remaining.get("render_mode")
