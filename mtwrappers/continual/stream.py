@@ -345,8 +345,8 @@ class TaskStream(PhasedStream, MTEnv):
             self._require_more()
             raise ResetNeeded(
                 "call reset() before step(): the episode has ended, a task was set, or the phase "
-                "ended while the environment was paused, before step "
-                f"{self.stream_steps} of the stream, in phase {self.phase}"
+                f"ended during a pause, at step {self.stream_steps} of the stream, in phase "
+                f"{self.phase}"
             )
         obs, reward, terminated, truncated, info = self.env.step(action)
         self.stream_steps += self._step_size

@@ -557,6 +557,18 @@ def test_environments_that_are_paused_do_not_count():
     assert counts == [6, 7]
 
 
+def test_a_phase_that_ended_during_a_pause_needs_a_reset():
+    envs = side_by_side([("a", 4), ("b", 4)])
+    envs.reset(seed=0)
+    envs.step([0, 0])
+    envs.unwrapped.pause(np.array([True, False]))
+    for _ in range(2):
+        envs.step([0, 0])
+    envs.unwrapped.pause(np.array([False, False]))
+    with pytest.raises(ResetNeeded, match="ended during a pause, at step 4"):
+        envs.step([0, 0])
+
+
 def test_a_step_that_was_interrupted_or_refused_counts_for_nobody():
     envs = side_by_side(AB)
     envs.reset(seed=0)
