@@ -537,7 +537,7 @@ class VectorTaskStream(PhasedStream, MetaVectorWrapper):
     def step_async(self, actions: Any) -> None:
         """Begins a step; a `RuntimeError` if the stream is finished and ``at_end="raise"``."""
         self._require_more()
-        idle = ~self._executor.step_masks()[0]
+        idle = ~self._executor.will_be_stepped
         stays = self.stream_finished or self._held_phase is not None
         counted = 0 if stays else self.num_envs - int(np.count_nonzero(idle))
         self._step_size, end = counted, self._ends[self.phase]

@@ -22,6 +22,7 @@ from mtwrappers.evaluation.runs import (
     LabelledResult,
     Method,
     Run,
+    keeps_tasks,
 )
 
 
@@ -294,7 +295,7 @@ def _compare_tasks(results: Sequence[LabelledResult]) -> str:
                     f"{name}: {short(first_task, 60)} in {first_label}, and {short(task, 60)} in "
                     f"{labelled.label}"
                 )
-    keeping = [labelled.label for labelled in results if _keeps_tasks(labelled.result)]
+    keeping = [labelled.label for labelled in results if keeps_tasks(labelled.result)]
     drawing = [labelled.label for labelled in results if _draws_tasks(labelled.result)]
     if keeping and drawing:
         return (
@@ -304,16 +305,11 @@ def _compare_tasks(results: Sequence[LabelledResult]) -> str:
     return ""
 
 
-def _keeps_tasks(result: EvaluationResult) -> bool:
-    """Whether environments are known to have kept their tasks."""
-    return result.design is not None and result.design.kept_tasks is not None
-
-
 def _draws_tasks(result: EvaluationResult) -> bool:
     """Whether each episode is known to have drawn its task, as in a family without `set_tasks`."""
     is_family = result.environments is not None and result.environments.is_family
     has_plan = result.design is not None and result.unit == "episodes"
-    return is_family and has_plan and not _keeps_tasks(result)
+    return is_family and has_plan and not keeps_tasks(result)
 
 
 def _compare_protocols(results: Sequence[LabelledResult]) -> str:

@@ -150,7 +150,7 @@ class Comparison:
         colors = [
             plot.DARK if _excludes_zero(difference) else plot.LIGHT for difference in differences
         ]
-        axis = plot.RATE if self.scores[0].metric == "success" else plot.RETURN
+        axis = plot.AXES[self.scores[0].metric]
         panels = {axis: scores, plot.DIFFERENCE: [plot.Series("", colors, differences)]}
         title = [describe_mismatch(self.mismatch), f"{self.names[1]} minus {self.names[0]}"]
         footer = f"lines: {_describe_unit(self)}; dark: the interval excludes zero"

@@ -14,13 +14,14 @@ from mtwrappers.common.counts import format_count
 from mtwrappers.evaluation.comparability import find_duplicates, select_runs
 from mtwrappers.evaluation.method_scores import (
     Score,
+    ScoredMetric,
     describe_measurement,
     describe_mismatch,
     describe_runs,
     list_records,
     score_runs,
 )
-from mtwrappers.evaluation.plot import RATE, RETURN, Kind, Line, draw_lines
+from mtwrappers.evaluation.plot import AXES, Kind, Line, draw_lines
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.report import format_csv
 from mtwrappers.evaluation.runs import (
@@ -110,12 +111,11 @@ class Curves:
         any_score = next(iter(next(iter(self.points.values())).values()))
         mean = next(iter(any_score.overall))  # all have the same tasks and means
         mean_label = label_mean(mean, any_score.num_tasks[mean])
-        has_success = any_score.metric == "success"
-        panels = {mean_label: [*self._lines(mean), *_list_published(beside, has_success)]}
+        published = _list_published(beside, any_score.metric)
+        panels = {mean_label: [*self._lines(mean), *published]}
         if checks.check_flag(tasks, "tasks") and len(any_score.tasks) > 1:
             panels |= {task: self._lines(task) for task in any_score.tasks}
-        axis = RATE if any_score.metric == "success" else RETURN
-        draw_lines(Path(path), panels, title, self.caption, y_label=axis)
+        draw_lines(Path(path), panels, title, self.caption, y_label=AXES[any_score.metric])
 
     def to_csv(self, path: str | Path | None = None, *, tasks: bool = True) -> str:
         """Formats every point in full precision, with a row per method, steps and task or mean.
@@ -173,7 +173,7 @@ def _pick_estimates(points: Mapping[int, Score], name: str) -> dict[float, Estim
 
 
 def _list_published(
-    beside: Mapping[str, Sequence[tuple[float, float]]] | None, has_success: bool
+    beside: Mapping[str, Sequence[tuple[float, float]]] | None, metric: ScoredMetric
 ) -> list[Line]:
     """The lines of points from other sources, of success rates or returns.
 
@@ -192,7 +192,7 @@ def _list_published(
                     f"got {pair!r}"
                 ) from None
             steps = checks.zero_or_above(number, f"the training steps of {label!r}")
-            if has_success:
+            if metric == "success":
                 points[steps] = Estimate(checks.check_fraction(score, f"a rate of {label!r}"))
             else:
                 points[steps] = Estimate(checks.check_finite(score, f"a return of {label!r}"))

@@ -172,14 +172,14 @@ class Scores:
             mean_rows,
             [*_caption(self)],
             describe_mismatch(self.mismatch),
-            number_format=choose_format(
+            number_format=_choose_format(
                 scored[0].metric,
                 (estimate for row in (*task_rows, *mean_rows) for estimate in row.estimates),
             ),
         )
 
 
-def choose_format(metric: ScoredMetric, estimates: Iterable[Estimate]) -> NumberFormat:
+def _choose_format(metric: ScoredMetric, estimates: Iterable[Estimate]) -> NumberFormat:
     """How the numbers of a table are written: rates with 3 decimals, returns with 4 digits."""
     if metric == "success":
         return RATES

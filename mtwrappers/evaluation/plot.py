@@ -19,7 +19,8 @@ from mtwrappers.state.files import write_atomically
 DARK, LIGHT, INK = "#2a6fb0", "#9cc3e6", "#333333"
 # The labels of axes with a fixed range.
 RATE, DIFFERENCE = "success rate", "difference"
-RETURN = "return"
+# The label of the axis of a score, by its metric.
+AXES = {"success": RATE, "return": "return"}
 _LIMITS = 0.1, 0.2, 0.4, 0.6, 1.0  # of the axis of differences; no label has three digits
 # The colors of Okabe & Ito (2008), which color-blind readers can distinguish; black is last.
 METHODS = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"

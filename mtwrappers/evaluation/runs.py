@@ -114,8 +114,7 @@ class Run:
     @property
     def keeps_tasks(self) -> bool:
         """Whether all parts record the tasks that their environments kept."""
-        designs = [labelled.result.design for labelled in self.results]
-        return all(design is not None and design.kept_tasks is not None for design in designs)
+        return all(keeps_tasks(labelled.result) for labelled in self.results)
 
     def values_by_goal(self, values: Values, task: str) -> dict[tuple[int, int], float]:
         """The values at a task by their goals, each with a count of how often it came before."""
@@ -129,6 +128,11 @@ class Run:
         return by_goal
 
 
+def keeps_tasks(result: EvaluationResult) -> bool:
+    """Whether a result records the tasks that its environments kept."""
+    return result.design is not None and result.design.kept_tasks is not None
+
+
 def _goals_key(result: EvaluationResult) -> Any:
     """What determines the goals of a result's episodes; ``None`` if the result does not say it.
 
@@ -137,7 +141,7 @@ def _goals_key(result: EvaluationResult) -> Any:
     environments, design = result.environments, result.design
     if environments is not None and environments.goals and not result.draws_goals:
         return environments.goals
-    if design is None or design.kept_tasks is not None:
+    if design is None or keeps_tasks(result):
         return None
     if result.unit == "trials" and not design.trials:
         # Episodes before any adaptation: their design has neither trials nor their tasks.

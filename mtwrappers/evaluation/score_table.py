@@ -55,7 +55,7 @@ class ScoreTable:
     @property
     def is_rate(self) -> bool:
         """Whether values are in [0, 1]: successes and failures, or their means in trials."""
-        return is_rate(self.metric)
+        return self.metric.startswith("success")
 
     def task_means(self, task: str) -> Values:
         """The mean of each run at a task, ``(S,)``."""
@@ -117,11 +117,6 @@ class ScoreTable:
     def interquartile_difference(self, second: ScoreTable) -> Estimate:
         """How much higher the interquartile mean of another table is."""
         return statistics.interquartile_difference(self._rates, second._rates)
-
-
-def is_rate(metric: str) -> bool:
-    """Whether the values of a metric are in [0, 1]: successes, or their means in trials."""
-    return metric.startswith("success")
 
 
 def success_rule(protocol: Protocol | None) -> SuccessRule:

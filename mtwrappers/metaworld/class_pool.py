@@ -213,7 +213,7 @@ class ClassPool:
             find_cameras(self.settings.camera_name)
         self.observation_space: AnySpace = self.layout.space
         if self.tasks and wrapper is not None:
-            class_env = self._build(self.tasks[0], self.layout)
+            class_env = self.build(self.tasks[0], self.layout)
             self.observation_space = class_env.wrapped.observation_space
 
     @property
@@ -267,7 +267,7 @@ class ClassPool:
         raised before anything is changed.
         """
         layout = layout or self.layout
-        class_env = self._build(task, layout)
+        class_env = self.build(task, layout)
         class_env.bare.sawyer.set_task(task)
         class_env.bare.terminate_on_success = self.terminate_on_success
         self.current = class_env.bare
@@ -329,15 +329,11 @@ class ClassPool:
                 if name not in states or states[name][0] != class_env.task:
                     self._built.pop(name).wrapped.close()
 
-    def build(self, task: Task, layout: Layout) -> None:
-        """Builds the environment of a task's class, unless it is built already."""
-        self._build(task, layout)
-
     def set_env_states(self, states: Mapping[str, tuple[Task, Layers]]) -> None:
         """Restores checked states; raises `ValueError` if a wrapper refuses its own."""
         for name in sorted(states):
             task, env_state = states[name]
-            set_state(self._build(task, self.layout).wrapped, env_state)
+            set_state(self.build(task, self.layout).wrapped, env_state)
 
     def close(self) -> None:
         """Closes and frees every class that was built: a model takes 21 MB."""
@@ -356,7 +352,7 @@ class ClassPool:
     def __getstate__(self) -> State:
         return {**self.__dict__, "_built": {}, "current": None}
 
-    def _build(self, task: Task, layout: Layout) -> _ClassEnv:
+    def build(self, task: Task, layout: Layout) -> _ClassEnv:
         """Returns the environment of a task's class, built on first use."""
         name = task.env_name
         if name in self._built:

@@ -404,7 +404,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
         The others were paused or restarted, so a wrapper must not count their rewards.
         """
-        return self._split_rows(self._was_paused, self._was_finished)[0]
+        return self._find_stepped(self._was_paused, self._was_finished)
 
     @property
     def restarted(self) -> NDArray[np.bool_]:
@@ -412,19 +412,20 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
         The mode NEXT_STEP does this after the end of an episode.
         """
-        return self._split_rows(self._was_paused, self._was_finished)[1]
+        return ~self._was_paused & ~self.stepped
 
-    def step_masks(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Returns what `stepped` and `restarted` will be after a step that begins now."""
-        return self._split_rows(self._buffers.paused, self._buffers.finished)
+    @property
+    def will_be_stepped(self) -> NDArray[np.bool_]:
+        """A mask of the environments that a step which begins now will step, ``(N,)`` bool."""
+        return self._find_stepped(self._buffers.paused, self._buffers.finished)
 
-    def _split_rows(
+    def _find_stepped(
         self, paused: NDArray[np.bool_], finished: NDArray[np.bool_]
-    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Masks of the environments that a step steps and resets, given the masks before it."""
-        if self.autoreset_mode is not AutoresetMode.NEXT_STEP:
-            return ~paused, np.zeros(self.num_envs, np.bool_)
-        return ~paused & ~finished, ~paused & finished
+    ) -> NDArray[np.bool_]:
+        """A mask of the environments that a step steps, given the masks before it."""
+        if self.autoreset_mode is AutoresetMode.NEXT_STEP:
+            return ~(paused | finished)
+        return ~paused
 
     @exclusive
     def step_wait(self) -> StepResult:

@@ -161,9 +161,10 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
         executor = self._executor
         self._take_tasks(infos, executor.restarted)
         returns = self._returns * self._gamma + rewards
-        self._check_finite(returns, rewards, executor.stepped)
-        self._returns = np.where(executor.stepped, returns, self._returns)
-        self._count(self._returns, executor.stepped)
+        stepped = executor.stepped
+        self._check_finite(returns, rewards, stepped)
+        self._returns = np.where(stepped, returns, self._returns)
+        self._count(self._returns, stepped)
         scaled = rewards / self._per_env(self._statistics.moments[0].deviation)
         infos["raw_reward"] = rewards
         infos["_raw_reward"] = self._everyone.copy()
